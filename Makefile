@@ -1,0 +1,42 @@
+# Two commands do everything: `make demo` and `make test`. Each sets up what it needs.
+.DEFAULT_GOAL := help
+.PHONY: help setup test lint types demo bench clean
+
+PYTHON ?= python3.11
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+help:  ## Show the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { \
+	  echo "make: $(PYTHON) cannot make a virtual environment; on Debian: apt-get install python3.11-venv" >&2; \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && apt-get install -y -qq python3.11-venv && rm -rf $(VENV) && $(PYTHON) -m venv $(VENV); \
+	  else exit 1; fi; }
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+setup: $(READY)  ## Make the virtual environment and install everything
+
+lint: $(READY)  ## Check style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)  ## Check types, strictly, tests too
+	$(BIN)/mypy
+
+test: lint types  ## Lint, types and the whole test suite
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+demo: $(READY)  ## See it at work
+	$(BIN)/python -m fair_allocator demo
+
+bench: $(READY)  ## Measure one decision against other libraries
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,bench]'
+	$(BIN)/python -m benchmarks.decision
+
+clean:  ## Remove what was built
+	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

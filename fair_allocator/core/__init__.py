@@ -1,0 +1,12 @@
+"""Exact fair selection, pure: no I/O, no clock, no threads, no logging.
+
+arms      what is known of each arm, and the exact line of its entitlement
+quotas    shares and tolerances as fractions
+forcing   who must be served now: max deficit or earliest deadline
+fairness  which rule, quotas and bound are in force, and how changes take effect
+kinetic   the top of many moving lines
+draws     random numbers without a state
+learners  one file each over one small interface
+pool      the state machine of one pool
+regret    regret, r-regret and the paper's bounds
+"""

@@ -1,0 +1,137 @@
+"""What a pool knows of each arm, in columns: counts, rewards, and the line of its entitlement.
+
+An arm's entitlement after round t is the line ``D(t) = (base + slope * t) / unit`` in integers
+of the arm's own unit. A change of quota bends the line and keeps its value, so nothing owed is
+lost; `unit` is the least common denominator of the value so far and the quota in force.
+"""
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from math import gcd, lcm
+from typing import Any
+
+from fair_allocator.core.errors import InvalidPool
+
+MAX_UNIT = 10**36
+"""Largest denominator of an entitlement: many changes between odd fractions would reach it."""
+
+
+_COLUMNS = ("joined", "pulls", "observed", "pending", "total", "base", "slope", "unit")
+
+
+class Arms:
+    """Columns over the arms of a pool; an arm's index is its place in the configuration.
+
+    Learners read them; only the pool writes.
+
+    Attributes
+    ----------
+    names, index
+        The arms in order, and the way back from a name to its index.
+    joined
+        The first round an arm took part in: a name that comes back is a new arm.
+    pulls
+        Rounds given to the arm, counted when it is assigned.
+    observed, total
+        Rewards that came in, and their sum.
+    pending
+        Assignments still waiting for their reward.
+    base, slope, unit
+        The line of the arm's entitlement.
+    """
+
+    __slots__ = ("index", "names", *_COLUMNS)
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.index: dict[str, int] = {}
+        self.joined: list[int] = []
+        self.pulls: list[int] = []
+        self.observed: list[int] = []
+        self.pending: list[int] = []
+        self.total: list[float] = []
+        self.base: list[int] = []
+        self.slope: list[int] = []
+        self.unit: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def state(self) -> dict[str, list[str] | list[int] | list[float]]:
+        """Return the columns as plain data."""
+        return {name: getattr(self, name) for name in ("names", *_COLUMNS)}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, list[Any]]) -> "Arms":
+        """Make the columns that `state` gave."""
+        arms = cls()
+        arms.names = list(state["names"])
+        arms.index = {name: arm for arm, name in enumerate(arms.names)}
+        for name in _COLUMNS:
+            setattr(arms, name, list(state[name]))
+        return arms
+
+    @property
+    def columns(self) -> tuple[list[Any], ...]:
+        """Every numeric column, in a fixed order."""
+        return tuple(getattr(self, name) for name in _COLUMNS)
+
+    def join(self, names: Iterable[str], round: int) -> None:
+        """Add arms that take part from `round` on, entitled to nothing yet."""
+        for name in names:
+            self.index[name] = len(self.names)
+            self.names.append(name)
+            for column, value in zip(self.columns, (round, 0, 0, 0, 0.0, 0, 0, 1), strict=True):
+                column.append(value)
+
+    def arranged(self, names: Iterable[str], round: int) -> tuple["Arms", list[int | None]]:
+        """Return new columns in the order of `names`, and for each its old index or None."""
+        arms, kept = Arms(), []
+        for name in names:
+            old = self.index.get(name)
+            arms.join([name], round)
+            if old is not None:
+                for new_column, old_column in zip(arms.columns, self.columns, strict=True):
+                    new_column[-1] = old_column[old]
+            kept.append(old)
+        return arms, kept
+
+    def quota(self, arm: int) -> Fraction:
+        """Return the quota in force."""
+        return Fraction(self.slope[arm], self.unit[arm])
+
+    def quotas(self) -> list[Fraction]:
+        """Return the quotas in force, by index."""
+        return [self.quota(arm) for arm in range(len(self))]
+
+    def entitled(self, arm: int, round: int) -> Fraction:
+        """Return what the arm is entitled to after `round`, exactly."""
+        return Fraction(self.base[arm] + self.slope[arm] * round, self.unit[arm])
+
+    def shortfall(self, arm: int, round: int) -> int:
+        """Return ``floor(entitled) - pulls`` after `round`: above the bound is a violation."""
+        return (self.base[arm] + self.slope[arm] * round) // self.unit[arm] - self.pulls[arm]
+
+    def check_bend(self, arm: int, quota: Fraction) -> None:
+        """Refuse a quota that would give the arm's entitlement an unwieldy denominator."""
+        if lcm(self.unit[arm], quota.denominator) > MAX_UNIT:
+            raise InvalidPool(
+                f"arm {self.names[arm]!r}: quota {quota} shares too little with the denominators "
+                "of its earlier quotas to go on exactly; choose a decimal one"
+            )
+
+    def bend(self, arm: int, quota: Fraction, round: int) -> None:
+        """Let the entitlement grow by `quota` a round from `round` on, its value kept."""
+        value = self.base[arm] + self.slope[arm] * (round - 1)
+        common = gcd(value, self.unit[arm])
+        value, unit = value // common, self.unit[arm] // common
+        wide = lcm(unit, quota.denominator)
+        slope = quota.numerator * (wide // quota.denominator)
+        self.base[arm] = value * (wide // unit) - slope * (round - 1)
+        self.slope[arm] = slope
+        self.unit[arm] = wide
+
+    def mean(self, arm: int) -> float | None:
+        """Return the mean of the observed rewards, None while there is none."""
+        observed = self.observed[arm]
+        return self.total[arm] / observed if observed else None

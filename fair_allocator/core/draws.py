@@ -1,0 +1,52 @@
+"""Random numbers without a state: each is a function of (seed, pool, round, purpose).
+
+A restored or replayed pool therefore draws exactly what the first run drew, whatever happened
+in between and in whatever order it is asked.
+"""
+
+from hashlib import blake2b
+
+import numpy as np
+
+_MASK = (1 << 64) - 1
+
+
+def _mixed(x: int) -> int:
+    """Scramble 64 bits (the finaliser of SplitMix64; Steele, Lea and Flood, 2014)."""
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
+    return x ^ (x >> 31)
+
+
+class Draws:
+    """The random numbers of one pool.
+
+    >>> draws = Draws(seed=7, pool="tasks")
+    >>> draws.uniform(3, purpose=0) == draws.uniform(3, purpose=0)
+    True
+    >>> draws.below(10, 3, purpose=0) in range(10)
+    True
+    """
+
+    __slots__ = ("_key",)
+
+    def __init__(self, seed: int, pool: str) -> None:
+        digest = blake2b(f"{seed}\0{pool}".encode("utf-8", "surrogatepass"), digest_size=16)
+        self._key = int.from_bytes(digest.digest())
+
+    def _word(self, round: int, purpose: int) -> int:
+        high, low = self._key >> 64, self._key & _MASK
+        return _mixed(_mixed(low + round * 0x9E3779B97F4A7C15 & _MASK) ^ _mixed(high + purpose))
+
+    def uniform(self, round: int, purpose: int) -> float:
+        """Return a float in [0, 1), on a grid of 2**-53."""
+        return (self._word(round, purpose) >> 11) * 2.0**-53
+
+    def below(self, bound: int, round: int, purpose: int) -> int:
+        """Return an integer in ``range(bound)``, even to within bound / 2**64."""
+        return self._word(round, purpose) * bound >> 64
+
+    def generator(self, round: int, purpose: int) -> np.random.Generator:
+        """Return numpy's generator for a round that needs many numbers at once."""
+        counter = (purpose << 192) | (round << 64)
+        return np.random.Generator(np.random.Philox(counter=counter, key=self._key))

@@ -1,0 +1,336 @@
+"""Which rule, quotas and bound are in force, and how a change takes effect with nothing lost.
+
+A change sets what is *wanted*; what is *in force* follows as soon as the guarantee allows:
+
+- Under max deficit everything is taken over at once as long as the arms with a quota times the
+  largest quota, each at its highest since nobody was last owed, stay below 1.
+- Under earliest deadline each arm takes its new quota in the first round in which it is owed
+  nothing; an increase also waits for room.
+- Whatever else is wanted (another rule, a lower bound) is taken over in the first round in which
+  nobody is owed anything, which the rules reach by themselves while quotas sum to less than 1.
+
+A lower tolerance triggers service at once, but the old deadlines and the old bound stay until
+nobody is owed. docs/theory.md has the reasons.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from fair_allocator.core.arms import Arms
+from fair_allocator.core.errors import InvalidPool
+from fair_allocator.core.forcing import RULES, Forcing, Terms, owed_from
+from fair_allocator.core.kinetic import NOBODY
+from fair_allocator.core.quotas import compare_sum_to_one, fits_below_one, readable, weight
+
+CHOICES = ("auto", *RULES, "none")
+"""What a user may ask for; "none" forces nothing and guarantees nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """What a pool promises at every round, now.
+
+    Attributes
+    ----------
+    rule
+        The serving rule in force.
+    bound
+        No arm's ``floor(entitled) - pulls`` exceeds this; None where nothing is promised.
+    wanted
+        The bound that the configured tolerance asks for, in force once nobody is owed.
+    changing
+        Whether a change of quotas, tolerance or rule is still taking effect.
+    """
+
+    rule: str
+    bound: int | None
+    wanted: int | None
+    changing: bool
+
+    def __str__(self) -> str:
+        if self.bound is None:
+            return "no guarantee: rule 'none' serves no arm's quota, it is for simulation only"
+        text = f"{self.rule}: no arm is ever more than {self.bound} pulls short of its entitlement"
+        if self.bound != self.wanted:
+            text += f" ({self.wanted} as soon as nobody is owed)"
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """A span of rounds with the same quotas, tolerance, rule and bound in force.
+
+    Attributes
+    ----------
+    number, round
+        Epochs are numbered from 1; `round` is the first one played under this.
+    quotas
+        The quotas that took effect with it, by arm; all the others stay as they were.
+    """
+
+    number: int
+    round: int
+    rule: str
+    tolerance: Fraction
+    bound: int | None
+    quotas: dict[str, Fraction]
+
+
+def resolve_rule(choice: str, quotas: Sequence[Fraction]) -> str:
+    """Return the rule that serves these quotas, or refuse a choice without a guarantee."""
+    if choice not in CHOICES:
+        raise InvalidPool(f"rule must be one of {', '.join(CHOICES)}, got {choice!r}")
+    if choice not in ("auto", "max-deficit"):
+        return choice
+    count, largest = _extent(quotas)
+    if count * largest < 1:
+        return "max-deficit"
+    if choice == "auto":
+        return "earliest-deadline"
+    raise InvalidPool(
+        f"rule 'max-deficit' guarantees nothing here: {count} arms with a quota times the largest "
+        f"quota {readable(largest)} is {readable(count * largest)}, not below 1; "
+        "use rule 'earliest-deadline' or 'auto', or lower the quotas"
+    )
+
+
+def _extent(quotas: Sequence[Fraction]) -> tuple[int, Fraction]:
+    return sum(1 for quota in quotas if quota), max(quotas, default=Fraction(0))
+
+
+class Fairness:
+    """The fair side of a pool: whom it must serve, under which rule, with which promise.
+
+    `on_epoch` is told whenever something else comes into force.
+    """
+
+    _forcing: Forcing | None
+
+    def __init__(
+        self,
+        arms: Arms,
+        quotas: Sequence[Fraction],
+        tolerance: Fraction,
+        choice: str,
+        on_epoch: Callable[[Epoch], None],
+        round: int = 1,
+    ) -> None:
+        self.epoch = 0
+        self._peak = (0, Fraction(0))
+        self._on_epoch = on_epoch
+        self._terms = Terms(0, 0, early=False)
+        self.rule = resolve_rule(choice, quotas)
+        self._want(arms, quotas, tolerance, choice)
+        self._take_over(round)
+
+    # -- the hot path -------------------------------------------------------------------------
+
+    def pick(self, round: int) -> int:
+        """Return the arm that must be served in `round`, `NOBODY` if the learner may choose."""
+        if self._forcing is None:
+            if self.rule == "none":
+                return NOBODY
+            self._forcing = RULES[self.rule](self._arms, self._terms, round)
+        arm = self._forcing.pick(round)
+        if arm == NOBODY and self._changing:
+            self._take_over(round)
+            return self.pick(round)
+        return arm
+
+    def pulled(self, arm: int, round: int, *, forced: bool) -> None:
+        """Take in a pull of `round`, already counted."""
+        if forced and self._forcing is not None:
+            self._forcing.served(arm, round)
+        if self._wanted and self.rule == "earliest-deadline":
+            self._advance([arm], round + 1)
+
+    def catch_up(self, epoch: int, round: int) -> None:
+        """Follow a recorded decision of `round`: nobody was owed if its epoch is a later one."""
+        if epoch > self.epoch:
+            self._take_over(round)
+
+    # -- what is in force ---------------------------------------------------------------------
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Return what is promised now."""
+        if self.rule == "none":
+            return Guarantee("none", None, None, changing=False)
+        return Guarantee(self.rule, self._terms.bound, self._terms.tolerance, self._changing)
+
+    @property
+    def wanted(self) -> dict[int, Fraction]:
+        """Return the quotas that are still to take effect, by arm."""
+        return dict(self._wanted)
+
+    @property
+    def _changing(self) -> bool:
+        terms = self._terms
+        return bool(self._wanted) or self.rule != self._rule or terms.bound != terms.tolerance
+
+    # -- plain data ---------------------------------------------------------------------------
+
+    def state(self) -> dict[str, object]:
+        """Return what is in force and wanted beyond the lines in `Arms`, as plain data."""
+        return {
+            "choice": self.choice,
+            "tolerance": str(self.tolerance),
+            "epoch": self.epoch,
+            "rule": self.rule,
+            "terms": list(self._terms),
+            "wanted": [[arm, str(quota)] for arm, quota in sorted(self._wanted.items())],
+            "queue": list(self._queue),
+            "peak": [self._peak[0], str(self._peak[1])],
+        }
+
+    @classmethod
+    def from_state(
+        cls, arms: Arms, state: Mapping[str, Any], on_epoch: Callable[[Epoch], None]
+    ) -> "Fairness":
+        """Make the fair side that `state` gave."""
+        fairness = cls.__new__(cls)
+        fairness._on_epoch = on_epoch
+        fairness.epoch = state["epoch"]
+        fairness.rule = state["rule"]
+        fairness._terms = Terms(*state["terms"])
+        quotas = arms.quotas()
+        for arm, quota in state["wanted"]:
+            quotas[arm] = Fraction(quota)
+        terms = fairness._terms
+        fairness._want(arms, quotas, Fraction(state["tolerance"]), state["choice"])
+        fairness._terms = terms
+        fairness._queue = dict.fromkeys(state["queue"])
+        fairness._peak = state["peak"][0], Fraction(state["peak"][1])
+        return fairness
+
+    # -- changes ------------------------------------------------------------------------------
+
+    def change(
+        self,
+        arms: Arms,
+        quotas: Sequence[Fraction],
+        tolerance: Fraction,
+        choice: str,
+        round: int,
+    ) -> None:
+        """Want other quotas (one per arm of the rearranged `arms`), tolerance or rule.
+
+        `round` is the next to be played. What is refused is refused before anything changes.
+        """
+        rule = resolve_rule(choice, quotas)
+        if "none" in (rule, self.rule) and rule != self.rule:
+            raise InvalidPool(
+                "rule 'none' cannot be switched on or off at run time; make a new pool"
+            )
+        for arm, quota in enumerate(quotas):
+            arms.check_bend(arm, quota)
+        self._want(arms, quotas, tolerance, choice)
+        if rule == "none" or self._is_nobody_owed(round):
+            self._take_over(round)
+        elif self.rule == self._rule == "max-deficit" and self._raise_peak(quotas):
+            self._bend(list(self._wanted), round)
+        elif self.rule == "earliest-deadline" and self._wanted:
+            self._announce({}, round)
+            self._advance(list(self._wanted), round)
+        else:
+            self._announce({}, round)
+
+    def _want(
+        self, arms: Arms, quotas: Sequence[Fraction], tolerance: Fraction, choice: str
+    ) -> None:
+        self._arms = arms
+        self.choice = choice
+        self.tolerance = tolerance
+        self._rule = resolve_rule(choice, quotas)
+        in_force = arms.quotas()
+        self._wanted = {arm: quota for arm, quota in enumerate(quotas) if quota != in_force[arm]}
+        self._queue: dict[int, None] = {}
+        self._lowering = sum(1 for arm, quota in self._wanted.items() if quota < in_force[arm])
+        self._load = sum(map(weight, in_force))
+        self._full = compare_sum_to_one(quotas) == 0
+        whole = tolerance.numerator // tolerance.denominator
+        self._terms = Terms(
+            tolerance=whole,
+            bound=max(whole, self._terms.bound),
+            early=self.rule == "earliest-deadline" and (self._full or self._terms.early),
+        )
+        self._forcing = None
+
+    def _is_nobody_owed(self, round: int) -> bool:
+        arms, terms = self._arms, self._terms
+        return all(owed_from(arms, terms, arm) > round for arm in range(len(arms)))
+
+    def _raise_peak(self, quotas: Sequence[Fraction]) -> bool:
+        """Stretch what max deficit's proof must cover since nobody was owed, if it can be."""
+        count, largest = _extent(quotas)
+        count, largest = max(count, self._peak[0]), max(largest, self._peak[1])
+        if count * largest >= 1:
+            return False
+        self._peak = count, largest
+        return True
+
+    def _take_over(self, round: int) -> None:
+        """Put all that is wanted in force: nobody is owed anything in `round`."""
+        self.rule = self._rule
+        self._terms = Terms(
+            tolerance=self._terms.tolerance,
+            bound=self._terms.tolerance,
+            early=self.rule == "earliest-deadline" and self._full,
+        )
+        self._bend(list(self._wanted), round)
+        self._peak = _extent(self._arms.quotas())
+        self._forcing = None
+
+    def _advance(self, candidates: Iterable[int], round: int) -> None:
+        """Let those arms that are owed nothing in `round` take their wanted quotas."""
+        arms, terms, wanted = self._arms, self._terms, self._wanted
+        ready = []
+        for arm in candidates:
+            if arm in wanted and owed_from(arms, terms, arm) > round:
+                if wanted[arm] < arms.quota(arm):
+                    ready.append(arm)
+                    self._settle_weight(arm)
+                else:
+                    self._queue[arm] = None
+        while self._queue:
+            arm = next(iter(self._queue))
+            if owed_from(arms, terms, arm) > round:
+                if not self._has_room(arm):
+                    break
+                ready.append(arm)
+                self._settle_weight(arm)
+            del self._queue[arm]
+        if ready:
+            self._bend(ready, round)
+            if not wanted and terms.early != self._full:
+                self._terms = terms._replace(early=self._full)
+                self._forcing = None
+
+    def _has_room(self, arm: int) -> bool:
+        """Once no quota is left to be lowered, every sum on the way is at most the wanted one."""
+        if not self._lowering:
+            return True
+        change = weight(self._wanted[arm]) - weight(self._arms.quota(arm))
+        return fits_below_one(self._load + change)
+
+    def _settle_weight(self, arm: int) -> None:
+        old, new = self._arms.quota(arm), self._wanted[arm]
+        self._load += weight(new) - weight(old)
+        self._lowering -= new < old
+
+    def _bend(self, ready: Sequence[int], round: int) -> None:
+        """Put the wanted quotas of these arms in force from `round` on."""
+        quotas = {}
+        for arm in ready:
+            quota = quotas[self._arms.names[arm]] = self._wanted.pop(arm)
+            self._arms.bend(arm, quota, round)
+            if self._forcing is not None:
+                self._forcing.refile(arm, round)
+        self._announce(quotas, round)
+
+    def _announce(self, quotas: dict[str, Fraction], round: int) -> None:
+        self.epoch += 1
+        bound = self.guarantee.bound
+        self._on_epoch(Epoch(self.epoch, round, self.rule, self.tolerance, bound, quotas))

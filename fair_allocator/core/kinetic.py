@@ -1,0 +1,112 @@
+"""Who is on top of many moving lines, at about log2(k) comparisons a change.
+
+A kinetic tournament is a knock-out tree whose inner nodes remember their winner and until when
+it surely wins. Asking for the champion costs nothing while no certificate has run out, and one
+changed line replays the matches on its way to the root only.
+
+See Basch, Guibas and Hershberger, "Data structures for mobile data" (1999).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+Place = TypeVar("Place", int, float)
+"""Where the lines are looked at; it only grows: a round, or a function of the round."""
+
+Duel = Callable[[int, int, Place], tuple[int, Place]]
+"""``duel(low, high, x)`` names the winner at x, and the first place where that may change.
+
+`low` is the contestant with the lower index and wins ties. A place that is early costs a match
+played again and nothing else; one that is late is a wrong champion.
+"""
+
+NOBODY = -1
+
+
+class Tournament(Generic[Place]):
+    """The champion among contestants ``0 .. size - 1``, each of them in or out.
+
+    >>> heights, speeds = [0, 5, 9], [3, 2, 0]
+    >>> def duel(low, high, x):
+    ...     lead = heights[low] + speeds[low] * x - heights[high] - speeds[high] * x
+    ...     gain = speeds[low] - speeds[high]
+    ...     if lead >= 0:
+    ...         return low, x + lead // -gain + 1 if gain < 0 else 1 << 62
+    ...     return high, x - lead // gain if gain > 0 else 1 << 62
+    >>> race = Tournament(3, duel, never=1 << 62)
+    >>> race.enter([0, 1, 2], 0)
+    >>> [race.champion(x) for x in range(7)]
+    [2, 2, 1, 1, 1, 0, 0]
+    """
+
+    __slots__ = ("_duel", "_leaves", "_never", "_until", "_winner")
+
+    def __init__(self, size: int, duel: Duel[Place], never: Place) -> None:
+        self._leaves = 1 << max(0, size - 1).bit_length()
+        self._winner = [NOBODY] * (2 * self._leaves)
+        self._until: list[Place] = [never] * (2 * self._leaves)
+        self._duel: Duel[Place] = duel
+        self._never: Place = never
+
+    def enter(self, contestants: Iterable[int], x: Place) -> None:
+        """Let many contestants in at once, in O(size)."""
+        for contestant in contestants:
+            self._winner[self._leaves + contestant] = contestant
+        for node in range(self._leaves - 1, 0, -1):
+            self._play(node, x)
+
+    def update(self, contestant: int, x: Place) -> None:
+        """Take in that a contestant's line has changed, or that it has come in."""
+        self._winner[self._leaves + contestant] = contestant
+        self._climb(contestant, x)
+
+    def leave(self, contestant: int, x: Place) -> None:
+        """Take a contestant out."""
+        self._winner[self._leaves + contestant] = NOBODY
+        self._climb(contestant, x)
+
+    def champion(self, x: Place) -> int:
+        """Return who is on top at x, `NOBODY` if no one is in."""
+        if self._until[1] <= x:
+            self._refresh(1, x)
+        return self._winner[1]
+
+    def _climb(self, contestant: int, x: Place) -> None:
+        winner, until, duel = self._winner, self._until, self._duel
+        node = (self._leaves + contestant) >> 1
+        while node:
+            left = node + node
+            right = left + 1
+            low, high = winner[left], winner[right]
+            holds = until[left]
+            if until[right] < holds:
+                holds = until[right]
+            if low < 0:
+                winner[node] = high
+            elif high < 0:
+                winner[node] = low
+            else:
+                winner[node], limit = duel(low, high, x)
+                if limit < holds:
+                    holds = limit
+            until[node] = holds
+            node >>= 1
+
+    def _play(self, node: int, x: Place) -> None:
+        """Play one match again; the same as a step of `_climb`, which is inlined for speed."""
+        left, right = 2 * node, 2 * node + 1
+        low, high = self._winner[left], self._winner[right]
+        holds = min(self._until[left], self._until[right])
+        if low < 0 or high < 0:
+            self._winner[node] = max(low, high)
+        else:
+            self._winner[node], limit = self._duel(low, high, x)
+            holds = min(holds, limit)
+        self._until[node] = holds
+
+    def _refresh(self, node: int, x: Place) -> None:
+        """Play again every match below `node` whose certificate has run out."""
+        for child in (2 * node, 2 * node + 1):
+            if child < self._leaves and self._until[child] <= x:
+                self._refresh(child, x)
+        self._play(node, x)

@@ -1,0 +1,64 @@
+"""The learners, by name, and how a user's own one is found."""
+
+from collections.abc import Callable, Mapping
+
+from fair_allocator.core.errors import InvalidPool
+from fair_allocator.core.learners.base import Choice, Learner, Plain
+from fair_allocator.core.learners.ucb1 import UCB1
+
+__all__ = [
+    "Choice",
+    "Learner",
+    "LearnerSpec",
+    "Plain",
+    "find_more",
+    "known_learners",
+    "make_learner",
+    "same_learner",
+]
+
+LearnerSpec = str | Mapping[str, object] | Learner
+"""A name, a mapping with ``name`` and the learner's parameters, or a learner."""
+
+_BUILT_IN: dict[str, type[Learner]] = {learner.name: learner for learner in (UCB1,)}
+
+_elsewhere: Callable[[], Mapping[str, type[Learner]]] = dict
+
+
+def find_more(finder: Callable[[], Mapping[str, type[Learner]]]) -> None:
+    """Ask `finder` for learners beyond the built-in ones: the core itself reads no disk."""
+    global _elsewhere
+    _elsewhere = finder
+
+
+def known_learners() -> dict[str, type[Learner]]:
+    """Return every learner that can be named; a built-in name cannot be taken over."""
+    return {**_elsewhere(), **_BUILT_IN}
+
+
+def make_learner(spec: LearnerSpec) -> Learner:
+    """Make the learner that a configuration asks for.
+
+    >>> make_learner({"name": "ucb1"}).cost
+    'O(log k)'
+    """
+    if isinstance(spec, Learner):
+        return spec
+    parameters = {"name": spec} if isinstance(spec, str) else dict(spec)
+    name = parameters.pop("name", None)
+    kind = _BUILT_IN.get(name) if isinstance(name, str) else None
+    if kind is None and isinstance(name, str):
+        kind = _elsewhere().get(name)
+    if kind is None:
+        raise InvalidPool(
+            f"learner {name!r} is not known; choose one of {', '.join(sorted(known_learners()))}"
+        )
+    try:
+        return kind(**parameters)
+    except TypeError as error:
+        raise InvalidPool(f"learner {name!r}: {error}") from None
+
+
+def same_learner(one: Learner, other: Learner) -> bool:
+    """Tell whether two learners are of one kind with equal parameters."""
+    return type(one) is type(other) and one.parameters() == other.parameters()

@@ -1,0 +1,456 @@
+"""One fair-bandit instance: the state machine behind `assign` and `reward`."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from typing import Any, Final, Literal, NamedTuple
+
+from fair_allocator.core.arms import Arms
+from fair_allocator.core.draws import Draws
+from fair_allocator.core.errors import InvalidPool, InvalidReward, InvalidState
+from fair_allocator.core.fairness import Epoch, Fairness, Guarantee
+from fair_allocator.core.learners import Learner, LearnerSpec, make_learner, same_learner
+from fair_allocator.core.quotas import Number, Shares, parse_shares, parse_tolerance
+
+STATE_VERSION: Final = 1
+
+Reason = Literal["fairness", "learner"]
+
+REMEMBERED: Final = 1_000
+"""How many answered requests a pool remembers by default, to tell repeats from strangers."""
+
+
+class Assignment(NamedTuple):
+    """One decision of a pool.
+
+    Attributes
+    ----------
+    round, epoch
+        The how-manieth decision of the pool, and the epoch it was made under.
+    reason
+        "fairness" if the arm had to be served, "learner" if the learner was free to choose.
+    propensity
+        The probability with which the arm was chosen: 1 for a deterministic choice, None for
+        a random one without a closed form.
+    repeat
+        Whether the request had been answered before; the round is then the first answer's.
+    """
+
+    request_id: str
+    arm: str
+    round: int
+    epoch: int
+    reason: Reason
+    propensity: float | None
+    repeat: bool = False
+
+
+class RewardOutcome(Enum):
+    """What became of a reward; true only if it counted."""
+
+    COUNTED = "counted"
+    REPEATED = "repeated"
+    """The request's reward was counted before."""
+    LATE = "late"
+    """The request had expired."""
+    ARM_LEFT = "arm left"
+    """The arm has left the pool since."""
+    UNKNOWN = "unknown"
+    """No such request, or longer ago than is remembered."""
+
+    def __bool__(self) -> bool:
+        return self is RewardOutcome.COUNTED
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a reconfiguration did.
+
+    Attributes
+    ----------
+    joined, left
+        Arms that came and went.
+    claims_ended
+        For each arm that left while owed something, what its entitlement was ahead by.
+    waiting
+        Quotas that take effect only when the guarantee allows.
+    guarantee
+        What is promised from the next round on.
+    """
+
+    joined: tuple[str, ...]
+    left: tuple[str, ...]
+    claims_ended: Mapping[str, Fraction]
+    waiting: Mapping[str, Fraction]
+    guarantee: Guarantee
+
+
+class Pool:
+    """Arms with guaranteed minimum shares, and a learner that fills the free rounds.
+
+    At every round, ``floor(entitled) - pulls`` of every arm is at most ``guarantee.bound``,
+    whatever the learner does; `entitled` is the sum of the arm's quota over the rounds so far.
+
+    Parameters
+    ----------
+    arms
+        Names with quotas: text ("0.2", "1/3"), int, Decimal, Fraction, or a float, which
+        means its shortest decimal text. They sum to at most 1.
+    tolerance
+        By how many pulls an arm may fall short. A fraction is served with its floor.
+    learner
+        A learner's name, a mapping with its ``name`` and parameters, or a `Learner`.
+    rule
+        "max-deficit" (the paper's), "earliest-deadline", or "auto", which takes the paper's
+        where it is proven. "none" forces nothing and guarantees nothing.
+    seed, name
+        Together they determine every random number the learner draws.
+    remember
+        How many answered requests are remembered, to recognise repeats.
+    on_epoch
+        Told whenever other quotas, tolerance, rule or bound come into force.
+
+    Examples
+    --------
+    >>> pool = Pool({"ann": "0.2", "bob": "1/4", "cyd": 0}, seed=7)
+    >>> pool.assign("req-1").arm
+    'ann'
+    >>> bool(pool.reward("req-1", 0.8)), pool.reward("req-1", 0.8)
+    (True, <RewardOutcome.REPEATED: 'repeated'>)
+    >>> pool.violation()
+    0
+    >>> print(pool.guarantee)
+    max-deficit: no arm is ever more than 0 pulls short of its entitlement
+    """
+
+    def __init__(
+        self,
+        arms: Shares,
+        tolerance: Number = 0,
+        learner: LearnerSpec = "ucb1",
+        rule: str = "auto",
+        seed: int = 0,
+        *,
+        name: str = "",
+        remember: int = REMEMBERED,
+        on_epoch: Callable[[Epoch], None] | None = None,
+    ) -> None:
+        quotas = parse_shares(arms)
+        if isinstance(remember, bool) or not isinstance(remember, int) or remember < 0:
+            raise InvalidPool(f"remember must be an int of at least 0, got {remember!r}")
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise InvalidPool(f"seed must be an int, got {seed!r}")
+        self.name = name
+        self.seed = seed
+        self.rounds = 0
+        self._on_epoch = on_epoch
+        self._remember = remember
+        self._peak = 0
+        self._open: dict[str, Assignment] = {}
+        self._closed: dict[str, tuple[Assignment, RewardOutcome]] = {}
+        self._closed_order: deque[str] = deque()
+        self._arms = Arms()
+        self._arms.join(quotas, 1)
+        self._fairness = Fairness(
+            self._arms, list(quotas.values()), parse_tolerance(tolerance), rule, self._announce
+        )
+        self._learner = make_learner(learner)
+        self._learner.begin(self._arms, Draws(seed, name))
+
+    # -- decisions ----------------------------------------------------------------------------
+
+    def assign(self, request_id: str) -> Assignment:
+        """Decide the next round, or repeat the answer this request was given before."""
+        known = self.recall(request_id)
+        if known is not None:
+            return known._replace(repeat=True)
+        round = self.rounds + 1
+        arm = self._fairness.pick(round)
+        if arm >= 0:
+            return self._count(request_id, arm, "fairness", 1.0)
+        arm, propensity = self._learner.choose(round)
+        return self._count(request_id, arm, "learner", propensity)
+
+    def follow(
+        self, request_id: str, arm: str, epoch: int, reason: Reason, propensity: float | None
+    ) -> Assignment:
+        """Count a decision that was made before, without deciding: how a journal is replayed."""
+        self._fairness.catch_up(epoch, self.rounds + 1)
+        return self._count(request_id, self._arms.index[arm], reason, propensity)
+
+    def _count(
+        self, request_id: str, arm: int, reason: Reason, propensity: float | None
+    ) -> Assignment:
+        arms, round = self._arms, self.rounds + 1
+        assignment = Assignment(
+            request_id, arms.names[arm], round, self._fairness.epoch, reason, propensity
+        )
+        # An arm's shortfall is at its highest just before it is pulled.
+        shortfall = (arms.base[arm] + arms.slope[arm] * self.rounds) // arms.unit[arm]
+        shortfall -= arms.pulls[arm]
+        if shortfall > self._peak:
+            self._peak = shortfall
+        self.rounds = round
+        self._open[request_id] = assignment
+        arms.pulls[arm] += 1
+        arms.pending[arm] += 1
+        self._fairness.pulled(arm, round, forced=reason == "fairness")
+        self._learner.assigned(arm, assignment)
+        return assignment
+
+    def recall(self, request_id: str) -> Assignment | None:
+        """Return the answer a request was given, while it is remembered."""
+        known = self._open.get(request_id)
+        if known is None and request_id in self._closed:
+            return self._closed[request_id][0]
+        return known
+
+    # -- rewards ------------------------------------------------------------------------------
+
+    def reward(self, request_id: str, value: float) -> RewardOutcome:
+        """Count the reward of a request; the outcome is true only if it counted.
+
+        Raises
+        ------
+        InvalidReward
+            If the value is not a finite number in [0, 1]. Nothing is counted then, and the
+            request can still be rewarded.
+        """
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            raise InvalidReward(f"request {request_id!r}: a reward is in [0, 1], got {value!r}")
+        assignment = self._open.pop(request_id, None)
+        if assignment is None:
+            return self._closed_outcome(request_id)
+        self._close(assignment, RewardOutcome.REPEATED)
+        arm = self._arm_of(assignment)
+        if arm is None:
+            return RewardOutcome.ARM_LEFT
+        arms = self._arms
+        arms.pending[arm] -= 1
+        arms.observed[arm] += 1
+        arms.total[arm] += value
+        self._learner.observed(arm, assignment, value)
+        return RewardOutcome.COUNTED
+
+    def expire(self, request_id: str) -> bool:
+        """Stop waiting for a request's reward; tell whether it was waited for."""
+        assignment = self._open.pop(request_id, None)
+        if assignment is None:
+            return False
+        self._close(assignment, RewardOutcome.LATE)
+        arm = self._arm_of(assignment)
+        if arm is not None:
+            self._arms.pending[arm] -= 1
+            self._learner.expired(arm, assignment)
+        return True
+
+    def _closed_outcome(self, request_id: str) -> RewardOutcome:
+        known = self._closed.get(request_id)
+        return RewardOutcome.UNKNOWN if known is None else known[1]
+
+    def _close(self, assignment: Assignment, outcome: RewardOutcome) -> None:
+        if not self._remember:
+            return
+        if len(self._closed_order) >= self._remember:
+            del self._closed[self._closed_order.popleft()]
+        self._closed[assignment.request_id] = assignment, outcome
+        self._closed_order.append(assignment.request_id)
+
+    def _arm_of(self, assignment: Assignment) -> int | None:
+        arm = self._arms.index.get(assignment.arm)
+        if arm is None or self._arms.joined[arm] > assignment.round:
+            return None
+        return arm
+
+    # -- changes ------------------------------------------------------------------------------
+
+    def reconfigure(
+        self,
+        arms: Shares | None = None,
+        tolerance: Number | None = None,
+        learner: LearnerSpec | None = None,
+        rule: str | None = None,
+    ) -> Change:
+        """Change the pool from the next round on, with nothing owed lost.
+
+        What is left out stays as it is; `arms` lists all arms, and one that it does not name
+        leaves. A refused change raises `InvalidPool` and changes nothing.
+        """
+        quotas = self.quotas if arms is None else parse_shares(arms)
+        slack = self.tolerance if tolerance is None else parse_tolerance(tolerance)
+        new_learner = None if learner is None else make_learner(learner)
+        old, round = self._arms, self.rounds + 1
+        columns, kept = old.arranged(quotas, round)
+        choice = self._fairness.choice if rule is None else rule
+        self._fairness.change(columns, list(quotas.values()), slack, choice, round)
+        self._arms = columns
+        if new_learner is not None and not same_learner(new_learner, self._learner):
+            new_learner.begin(columns, self._learner.draws)
+            self._learner = new_learner
+        else:
+            self._learner.reshape(columns, kept)
+        left = [name for name in old.names if name not in columns.index]
+        ahead = {name: old.entitled(i, self.rounds) - old.pulls[i] for name, i in old.index.items()}
+        return Change(
+            joined=tuple(name for name, was in zip(quotas, kept, strict=True) if was is None),
+            left=tuple(left),
+            claims_ended={name: ahead[name] for name in left if ahead[name] > 0},
+            waiting={columns.names[i]: quota for i, quota in self._fairness.wanted.items()},
+            guarantee=self.guarantee,
+        )
+
+    # -- what it knows ------------------------------------------------------------------------
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms, in order."""
+        return tuple(self._arms.names)
+
+    @property
+    def quotas(self) -> dict[str, Fraction]:
+        """The quotas as configured."""
+        wanted = self._fairness.wanted
+        return {
+            name: wanted[arm] if arm in wanted else self._arms.quota(arm)
+            for name, arm in self._arms.index.items()
+        }
+
+    @property
+    def quotas_in_force(self) -> dict[str, Fraction]:
+        """The quotas by which entitlements grow in the next round."""
+        return dict(zip(self._arms.names, self._arms.quotas(), strict=True))
+
+    @property
+    def tolerance(self) -> Fraction:
+        """The tolerance as configured; it is served with its floor."""
+        return self._fairness.tolerance
+
+    @property
+    def rule(self) -> str:
+        """The rule as configured; `guarantee` has the one in force."""
+        return self._fairness.choice
+
+    @property
+    def learner(self) -> Learner:
+        """The learner on top."""
+        return self._learner
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The rule in force and what it promises."""
+        return self._fairness.guarantee
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch in force."""
+        return self._fairness.epoch
+
+    @property
+    def pulls(self) -> dict[str, int]:
+        """Rounds given to each arm."""
+        return dict(zip(self._arms.names, self._arms.pulls, strict=True))
+
+    @property
+    def observed(self) -> dict[str, int]:
+        """Rewards counted for each arm."""
+        return dict(zip(self._arms.names, self._arms.observed, strict=True))
+
+    @property
+    def pending(self) -> dict[str, int]:
+        """Assignments of each arm that still wait for their reward."""
+        return dict(zip(self._arms.names, self._arms.pending, strict=True))
+
+    @property
+    def means(self) -> dict[str, float | None]:
+        """Mean observed reward of each arm, None where there is none."""
+        return {name: self._arms.mean(arm) for name, arm in self._arms.index.items()}
+
+    @property
+    def entitled(self) -> dict[str, Fraction]:
+        """What each arm is entitled to so far, exactly."""
+        return {n: self._arms.entitled(arm, self.rounds) for n, arm in self._arms.index.items()}
+
+    def shortfalls(self) -> dict[str, int]:
+        """Return ``floor(entitled) - pulls`` of each arm, exactly."""
+        return {n: self._arms.shortfall(arm, self.rounds) for n, arm in self._arms.index.items()}
+
+    def violation(self) -> int:
+        """Return the worst shortfall over all arms now, exactly; O(k)."""
+        return max(self._arms.shortfall(arm, self.rounds) for arm in range(len(self._arms)))
+
+    def peak_violation(self) -> int:
+        """Return the worst shortfall there ever was, at least 0; O(k)."""
+        return max(self._peak, self.violation())
+
+    # -- plain data ---------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Return all that determines the pool's future, as plain data without caches."""
+        return {
+            "version": STATE_VERSION,
+            "name": self.name,
+            "seed": self.seed,
+            "rounds": self.rounds,
+            "remember": self._remember,
+            "peak": self._peak,
+            "arms": self._arms.state(),
+            "fairness": self._fairness.state(),
+            "learner": {"name": self._learner.name, **self._learner.parameters()},
+            "learned": self._learner.state(),
+            "open": [list(assignment[:6]) for assignment in self._open.values()],
+            "closed": [
+                [*assignment[:6], outcome.value] for assignment, outcome in self._closed.values()
+            ],
+        }
+
+    @classmethod
+    def from_state(
+        cls,
+        state: Mapping[str, Any],
+        *,
+        learner: Learner | None = None,
+        on_epoch: Callable[[Epoch], None] | None = None,
+    ) -> "Pool":
+        """Make a pool that goes on exactly where `state` was taken.
+
+        A learner that is no registered name is handed in as `learner`.
+        """
+        version = state.get("version")
+        if version != STATE_VERSION:
+            raise InvalidState(
+                f"a pool's state of version {version!r} cannot be read here, only {STATE_VERSION}; "
+                "use the release that wrote it"
+            )
+        try:
+            return cls._restored(state, learner, on_epoch)
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            raise InvalidState(f"not a pool's state: {error!r}") from error
+
+    @classmethod
+    def _restored(
+        cls,
+        state: Mapping[str, Any],
+        learner: Learner | None,
+        on_epoch: Callable[[Epoch], None] | None,
+    ) -> "Pool":
+        pool = cls.__new__(cls)
+        pool.name, pool.seed = state["name"], state["seed"]
+        pool.rounds, pool._peak = state["rounds"], state["peak"]
+        pool._remember, pool._on_epoch = state["remember"], on_epoch
+        pool._open = {row[0]: Assignment(*row) for row in state["open"]}
+        pool._closed = {
+            row[0]: (Assignment(*row[:6]), RewardOutcome(row[6])) for row in state["closed"]
+        }
+        pool._closed_order = deque(pool._closed)
+        pool._arms = Arms.from_state(state["arms"])
+        pool._fairness = Fairness.from_state(pool._arms, state["fairness"], pool._announce)
+        pool._learner = learner or make_learner(state["learner"])
+        pool._learner.begin(pool._arms, Draws(pool.seed, pool.name))
+        pool._learner.restore(state["learned"])
+        return pool
+
+    def _announce(self, epoch: Epoch) -> None:
+        if self._on_epoch is not None:
+            self._on_epoch(epoch)

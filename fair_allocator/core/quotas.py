@@ -1,0 +1,132 @@
+"""Quotas and tolerances as exact fractions.
+
+Floats never take part: 0.07 as a float is not 7/100, and a rule that multiplies it by the
+round serves some arm a round late. A float handed in by a user means the shortest decimal
+text that names it, which is what they typed.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from fractions import Fraction
+
+from fair_allocator.core.errors import InvalidPool
+
+MAX_DENOMINATOR = 10**9
+"""Largest denominator of a quota or tolerance: keeps every product of the hot path small."""
+
+_SCALE = 1 << 128
+
+Number = str | int | float | Decimal | Fraction
+"""What a quota or a tolerance may be given as."""
+
+Shares = Mapping[str, Number] | Iterable[tuple[str, Number]]
+"""Arms with their quotas: a mapping, or pairs in order."""
+
+
+def parse_number(value: Number, what: str) -> Fraction:
+    """Read an exact fraction from text, int, Decimal, Fraction or a float's shortest decimal.
+
+    >>> parse_number("1/3", "quota"), parse_number(0.07, "quota")
+    (Fraction(1, 3), Fraction(7, 100))
+    """
+    try:
+        if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal | Fraction):
+            raise TypeError
+        number = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        raise InvalidPool(
+            f'{what}: expected a number such as 0.2, "0.2" or "1/5", got {value!r}'
+        ) from None
+    if number.denominator > MAX_DENOMINATOR:
+        raise InvalidPool(
+            f"{what}: the denominator of {value!r} is above {MAX_DENOMINATOR:,}; round it"
+        )
+    return number
+
+
+def parse_quota(value: Number, arm: str) -> Fraction:
+    """Read one arm's quota, a fraction in [0, 1]."""
+    quota = parse_number(value, f"arm {arm!r}: quota")
+    if not 0 <= quota <= 1:
+        raise InvalidPool(f"arm {arm!r}: quota must be in [0, 1], got {value}")
+    return quota
+
+
+def parse_tolerance(value: Number) -> Fraction:
+    """Read a tolerance, a fraction of at least 0; it is served with its floor."""
+    tolerance = parse_number(value, "tolerance")
+    if tolerance < 0:
+        raise InvalidPool(f"tolerance must be at least 0, got {value}")
+    return tolerance
+
+
+def parse_shares(shares: Shares) -> dict[str, Fraction]:
+    """Read the arms of a pool: at least one, named once each, quotas of at most 1 in sum."""
+    quotas: dict[str, Fraction] = {}
+    for name, value in _pairs(shares):
+        if not isinstance(name, str) or not name:
+            raise InvalidPool(f"an arm's name must be a non-empty text, got {name!r}")
+        if name in quotas:
+            raise InvalidPool(f"arm {name!r} is named twice")
+        quotas[name] = parse_quota(value, name)
+    if not quotas:
+        raise InvalidPool("a pool needs at least one arm")
+    if compare_sum_to_one(quotas.values()) > 0:
+        total = sum(quotas.values(), Fraction(0))
+        raise InvalidPool(
+            f"quotas sum to {readable(total)}, which is {readable(total - 1)} above 1; "
+            "lower some of them"
+        )
+    return quotas
+
+
+def _pairs(shares: Shares) -> Iterator[tuple[str, Number]]:
+    if isinstance(shares, str | bytes):
+        raise InvalidPool(f"arms must map names to quotas, got {shares!r}")
+    for item in shares.items() if isinstance(shares, Mapping) else shares:
+        try:
+            name, value = item
+        except (TypeError, ValueError):
+            raise InvalidPool(f"arms must be (name, quota) pairs, got {item!r}") from None
+        yield name, value
+
+
+def weight(quota: Fraction) -> int:
+    """Return the quota in units of 2**-128, rounded up: adds up fast, and never too low."""
+    return -(-quota.numerator * _SCALE // quota.denominator)
+
+
+def fits_below_one(load: int) -> bool:
+    """Tell whether weights adding up to `load` surely stand for a sum of quotas below 1."""
+    return load < _SCALE
+
+
+def compare_sum_to_one(quotas: Iterable[Fraction]) -> int:
+    """Return -1, 0 or 1 as the sum of the quotas is below, at or above 1, exactly.
+
+    Adding a thousand fractions with denominators of their own makes numbers of thousands of
+    digits; only a sum within rounding of 1 needs that.
+    """
+    quotas = list(quotas)
+    above = sum(map(weight, quotas))
+    if above < _SCALE:
+        return -1
+    if above - len(quotas) > _SCALE:
+        return 1
+    total = sum(quotas, Fraction(0))
+    return (total > 1) - (total < 1)
+
+
+def readable(number: Fraction) -> str:
+    """Write a fraction as a short decimal where it is one, else as a ratio.
+
+    >>> readable(Fraction(1, 20)), readable(Fraction(1, 3)), readable(Fraction(2))
+    ('0.05', '1/3', '2')
+    """
+    denominator = number.denominator
+    for prime in (2, 5):
+        while denominator % prime == 0:
+            denominator //= prime
+    if denominator == 1:
+        return f"{Decimal(number.numerator) / Decimal(number.denominator):f}"
+    return str(number)
