@@ -16,7 +16,7 @@ nobody is owed. docs/theory.md has the reasons.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.errors import InvalidPool
@@ -58,6 +58,14 @@ class Guarantee:
         return text
 
 
+class Standing(NamedTuple):
+    """Where an arm stands at the start of a round, exactly."""
+
+    quota: Fraction
+    entitled: Fraction
+    pulls: int
+
+
 @dataclass(frozen=True, slots=True)
 class Epoch:
     """A span of rounds with the same quotas, tolerance, rule and bound in force.
@@ -66,8 +74,8 @@ class Epoch:
     ----------
     number, round
         Epochs are numbered from 1; `round` is the first one played under this.
-    quotas
-        The quotas that took effect with it, by arm; all the others stay as they were.
+    arms
+        Where the arms stand whose quota took effect with it; all others go on as before.
     """
 
     number: int
@@ -75,7 +83,7 @@ class Epoch:
     rule: str
     tolerance: Fraction
     bound: int | None
-    quotas: dict[str, Fraction]
+    arms: dict[str, Standing]
 
 
 def resolve_rule(choice: str, quotas: Sequence[Fraction]) -> str:
@@ -114,7 +122,7 @@ class Fairness:
         quotas: Sequence[Fraction],
         tolerance: Fraction,
         choice: str,
-        on_epoch: Callable[[Epoch], None],
+        on_epoch: Callable[[Epoch], None] | None,
         round: int = 1,
     ) -> None:
         self.epoch = 0
@@ -187,7 +195,7 @@ class Fairness:
 
     @classmethod
     def from_state(
-        cls, arms: Arms, state: Mapping[str, Any], on_epoch: Callable[[Epoch], None]
+        cls, arms: Arms, state: Mapping[str, Any], on_epoch: Callable[[Epoch], None] | None
     ) -> "Fairness":
         """Make the fair side that `state` gave."""
         fairness = cls.__new__(cls)
@@ -232,10 +240,10 @@ class Fairness:
         elif self.rule == self._rule == "max-deficit" and self._raise_peak(quotas):
             self._bend(list(self._wanted), round)
         elif self.rule == "earliest-deadline" and self._wanted:
-            self._announce({}, round)
+            self._announce([], round)
             self._advance(list(self._wanted), round)
         else:
-            self._announce({}, round)
+            self._announce([], round)
 
     def _want(
         self, arms: Arms, quotas: Sequence[Fraction], tolerance: Fraction, choice: str
@@ -322,15 +330,24 @@ class Fairness:
 
     def _bend(self, ready: Sequence[int], round: int) -> None:
         """Put the wanted quotas of these arms in force from `round` on."""
-        quotas = {}
         for arm in ready:
-            quota = quotas[self._arms.names[arm]] = self._wanted.pop(arm)
-            self._arms.bend(arm, quota, round)
+            self._arms.bend(arm, self._wanted.pop(arm), round)
             if self._forcing is not None:
                 self._forcing.refile(arm, round)
-        self._announce(quotas, round)
+        self._announce(ready, round)
 
-    def _announce(self, quotas: dict[str, Fraction], round: int) -> None:
+    def _announce(self, changed: Sequence[int], round: int) -> None:
         self.epoch += 1
-        bound = self.guarantee.bound
-        self._on_epoch(Epoch(self.epoch, round, self.rule, self.tolerance, bound, quotas))
+        if self._on_epoch is not None:
+            self._on_epoch(self.in_force(changed, round))
+
+    def in_force(self, named: Iterable[int], round: int) -> Epoch:
+        """Return what is in force from `round` on, with where the named arms stand."""
+        arms, bound = self._arms, self.guarantee.bound
+        standings = {
+            arms.names[arm]: Standing(
+                arms.quota(arm), arms.entitled(arm, round - 1), arms.pulls[arm]
+            )
+            for arm in named
+        }
+        return Epoch(self.epoch, round, self.rule, self.tolerance, bound, standings)

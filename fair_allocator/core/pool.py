@@ -1,7 +1,7 @@
 """One fair-bandit instance: the state machine behind `assign` and `reward`."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -145,7 +145,6 @@ class Pool:
         self.name = name
         self.seed = seed
         self.rounds = 0
-        self._on_epoch = on_epoch
         self._remember = remember
         self._peak = 0
         self._open: dict[str, Assignment] = {}
@@ -154,7 +153,7 @@ class Pool:
         self._arms = Arms()
         self._arms.join(quotas, 1)
         self._fairness = Fairness(
-            self._arms, list(quotas.values()), parse_tolerance(tolerance), rule, self._announce
+            self._arms, list(quotas.values()), parse_tolerance(tolerance), rule, on_epoch
         )
         self._learner = make_learner(learner)
         self._learner.begin(self._arms, Draws(seed, name))
@@ -206,6 +205,15 @@ class Pool:
         if known is None and request_id in self._closed:
             return self._closed[request_id][0]
         return known
+
+    def is_open(self, assignment: Assignment) -> bool:
+        """Tell whether this very assignment still waits for its reward."""
+        return self._open.get(assignment.request_id) is assignment
+
+    @property
+    def open(self) -> Collection[Assignment]:
+        """The assignments that still wait for their reward, oldest first."""
+        return self._open.values()
 
     # -- rewards ------------------------------------------------------------------------------
 
@@ -309,6 +317,11 @@ class Pool:
         return tuple(self._arms.names)
 
     @property
+    def size(self) -> int:
+        """How many arms there are."""
+        return len(self._arms)
+
+    @property
     def quotas(self) -> dict[str, Fraction]:
         """The quotas as configured."""
         wanted = self._fairness.wanted
@@ -341,6 +354,10 @@ class Pool:
     def guarantee(self) -> Guarantee:
         """The rule in force and what it promises."""
         return self._fairness.guarantee
+
+    def in_force(self) -> Epoch:
+        """Return what is in force from the next round on, with where every arm stands; O(k)."""
+        return self._fairness.in_force(range(len(self._arms)), self.rounds + 1)
 
     @property
     def epoch(self) -> int:
@@ -438,19 +455,15 @@ class Pool:
         pool = cls.__new__(cls)
         pool.name, pool.seed = state["name"], state["seed"]
         pool.rounds, pool._peak = state["rounds"], state["peak"]
-        pool._remember, pool._on_epoch = state["remember"], on_epoch
+        pool._remember = state["remember"]
         pool._open = {row[0]: Assignment(*row) for row in state["open"]}
         pool._closed = {
             row[0]: (Assignment(*row[:6]), RewardOutcome(row[6])) for row in state["closed"]
         }
         pool._closed_order = deque(pool._closed)
         pool._arms = Arms.from_state(state["arms"])
-        pool._fairness = Fairness.from_state(pool._arms, state["fairness"], pool._announce)
+        pool._fairness = Fairness.from_state(pool._arms, state["fairness"], on_epoch)
         pool._learner = learner or make_learner(state["learner"])
         pool._learner.begin(pool._arms, Draws(pool.seed, pool.name))
         pool._learner.restore(state["learned"])
         return pool
-
-    def _announce(self, epoch: Epoch) -> None:
-        if self._on_epoch is not None:
-            self._on_epoch(epoch)

@@ -4,7 +4,14 @@ from collections.abc import Callable, Mapping
 
 from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.learners.base import Choice, Learner, Plain
+from fair_allocator.core.learners.epsilon_greedy import EpsilonGreedy
+from fair_allocator.core.learners.exp3 import EXP3
+from fair_allocator.core.learners.kl_ucb import KLUCB
+from fair_allocator.core.learners.lfg import LFG
+from fair_allocator.core.learners.t_fair_ucb import TFairUCB
+from fair_allocator.core.learners.thompson import Thompson
 from fair_allocator.core.learners.ucb1 import UCB1
+from fair_allocator.core.learners.uniform import Uniform
 
 __all__ = [
     "Choice",
@@ -20,7 +27,10 @@ __all__ = [
 LearnerSpec = str | Mapping[str, object] | Learner
 """A name, a mapping with ``name`` and the learner's parameters, or a learner."""
 
-_BUILT_IN: dict[str, type[Learner]] = {learner.name: learner for learner in (UCB1,)}
+_BUILT_IN: dict[str, type[Learner]] = {
+    learner.name: learner
+    for learner in (UCB1, KLUCB, Thompson, EpsilonGreedy, EXP3, Uniform, TFairUCB, LFG)
+}
 
 _elsewhere: Callable[[], Mapping[str, type[Learner]]] = dict
 

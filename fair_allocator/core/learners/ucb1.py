@@ -1,6 +1,5 @@
 """UCB1 (Auer, Cesa-Bianchi and Fischer, 2002), as in the paper's appendix."""
 
-from heapq import heapify, heappop, heappush
 from math import inf, log, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
@@ -8,6 +7,7 @@ from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.kinetic import Tournament
 from fair_allocator.core.learners.base import Choice, Learner
+from fair_allocator.core.learners.known import Unknown
 
 if TYPE_CHECKING:
     from fair_allocator.core.pool import Assignment
@@ -17,34 +17,6 @@ SCAN_LIMIT = 40
 
 _MARGIN = 1e-14
 """More than rounding can move the difference of two indices: each is below 11, in two roundings."""
-
-
-class Unknown:
-    """The arms of which nothing is known or on its way, least pulled first."""
-
-    __slots__ = ("_arms", "_heap")
-
-    def __init__(self, arms: Arms) -> None:
-        self._arms = arms
-        self._heap = [(arms.pulls[arm], arm) for arm in range(len(arms)) if self._holds(arm)]
-        heapify(self._heap)
-
-    def _holds(self, arm: int) -> bool:
-        return not self._arms.observed[arm] and not self._arms.pending[arm]
-
-    def add(self, arm: int) -> None:
-        """Take an arm in if nothing is known of it any more."""
-        if self._holds(arm):
-            heappush(self._heap, (self._arms.pulls[arm], arm))
-
-    def first(self) -> int | None:
-        """Return the arm to try first, None once something is known of every arm."""
-        while self._heap:
-            pulls, arm = self._heap[0]
-            if self._holds(arm) and pulls == self._arms.pulls[arm]:
-                return arm
-            heappop(self._heap)
-        return None
 
 
 class UCB1(Learner):

@@ -1,0 +1,176 @@
+"""The pass over the assignments topic: each record read, placed, and handed to its pool."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import ValidationError
+
+from fair_allocator.audit.pool import PoolAudit
+from fair_allocator.audit.report import Offence, Report
+from fair_allocator.events import (
+    AssignmentEvent,
+    EpochEvent,
+    RemovedEvent,
+    TickEvent,
+    out_events,
+)
+
+WINDOW: Final = 10_000
+"""Over how many answers of a pool request ids are compared; about 300 bytes each."""
+
+_Event = AssignmentEvent | EpochEvent | TickEvent | RemovedEvent
+
+_read = out_events.validate_json
+
+
+@dataclass(slots=True)
+class _Partition:
+    """How far the records of a partition say their inputs had been folded."""
+
+    whole: bool
+    answered: int = 0
+    """One above the last answered request's offset."""
+    requests: int = 0
+    rewards: int = 0
+    controls: int = 0
+
+
+class Audit:
+    """Recomputes every guarantee from the records of the assignments topic.
+
+    Each partition's records are fed in their order; partitions may be interleaved in any way.
+    Memory grows with the pools and their arms, not with the log.
+
+    Parameters
+    ----------
+    window
+        Over how many answers of a pool request ids are compared. It should not exceed what
+        the service remembers: beyond that, an id may rightly be answered anew.
+    whole
+        Whether the log has its beginning. None takes a partition to have it if the first
+        record fed is at offset 0. In a log without, what comes before a pool's first complete
+        epoch record is not covered; in a whole one it is an offence.
+    """
+
+    def __init__(self, *, window: int = WINDOW, whole: bool | None = None) -> None:
+        if window < 0:
+            raise ValueError(f"window must be at least 0, got {window}")
+        self._window = window
+        self._whole = whole
+        self._partitions: dict[int, _Partition] = {}
+        self._pools: dict[str, PoolAudit] = {}
+        self._place: tuple[int | None, int] = (None, 0)
+        self._records = 0
+        self._offences = 0
+        self._by_pool: Counter[str] = Counter()
+        self._first: Offence | None = None
+
+    def feed(self, partition: int | None, offset: int, value: bytes) -> None:
+        """Take in the next record; without a partition, it is where it says it is."""
+        self._records += 1
+        self._place = partition, offset
+        if partition is not None and partition not in self._partitions:
+            self._begin(partition, offset)
+        try:
+            event = _read(value)
+        except ValidationError as error:
+            self._offend(None, f"is not a record of this topic: {_reason(error)}")
+            return
+        at = event.partition
+        if partition is None:
+            self._place = at, offset
+            if at not in self._partitions:
+                self._begin(at, offset)
+        elif at != partition:
+            self._offend(_pool(event), f"says it is of partition {at}", _round(event))
+            return
+        self._fold(event, self._partitions[at])
+        if isinstance(event, TickEvent):
+            return
+        pool = self._pools.get(event.pool)
+        if pool is None:
+            pool = self._meet(event.pool, at)
+        elif pool.partition != at:
+            self._offend(pool.name, f"the pool lives on partition {pool.partition}", _round(event))
+            return
+        if isinstance(event, AssignmentEvent):
+            pool.assigned(event)
+        elif isinstance(event, EpochEvent):
+            pool.announced(event)
+        else:
+            pool.removed(event)
+
+    def report(self) -> Report:
+        """Return what was found so far."""
+        rows = tuple(pool.row(self._by_pool[name]) for name, pool in self._pools.items())
+        return Report(self._records, self._offences, self._first, self._window, rows)
+
+    def _begin(self, partition: int, offset: int) -> None:
+        whole = offset == 0 if self._whole is None else self._whole
+        self._partitions[partition] = _Partition(whole)
+
+    def _meet(self, name: str, partition: int) -> PoolAudit:
+        whole = self._partitions[partition].whole
+        pool = PoolAudit(name, partition, self._window, self._offend, whole=whole)
+        self._pools[name] = pool
+        return pool
+
+    def _fold(self, event: _Event, seen: _Partition) -> None:
+        """Check that inputs are folded in their order, and each request answered once."""
+        folded = event.folded
+        requests, rewards, controls = folded.requests, folded.rewards, folded.controls
+        if requests < seen.requests or rewards < seen.rewards or controls < seen.controls:
+            self._offend(
+                _pool(event),
+                "folded requests, rewards and controls go back, from "
+                f"{seen.requests}, {seen.rewards}, {seen.controls} to "
+                f"{requests}, {rewards}, {controls}",
+                _round(event),
+            )
+        seen.requests, seen.rewards, seen.controls = requests, rewards, controls
+        if isinstance(event, AssignmentEvent):
+            if requests <= seen.answered:
+                self._offend(
+                    event.pool,
+                    f"answers the request at {requests - 1} after the one at {seen.answered - 1}",
+                    event.round,
+                )
+            seen.answered = requests
+
+    def _offend(
+        self, pool: str | None, sentence: str, round: int | None = None, arm: str | None = None
+    ) -> None:
+        self._offences += 1
+        if pool is not None and pool in self._pools:
+            self._by_pool[pool] += 1
+        if self._first is None:
+            self._first = Offence(*self._place, pool, round, arm, sentence)
+
+
+def _pool(event: _Event) -> str | None:
+    return None if isinstance(event, TickEvent) else event.pool
+
+
+def _round(event: _Event) -> int | None:
+    return event.round if isinstance(event, AssignmentEvent | EpochEvent) else None
+
+
+def _reason(error: ValidationError) -> str:
+    """Say what is wrong in one printable line, whatever the record holds."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    text = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+    return text[:200] if text.isprintable() else ascii(text[:200])
+
+
+def audit_ndjson(lines: Iterable[bytes], *, window: int = WINDOW, whole: bool = True) -> Report:
+    """Audit lines of text, each the value of a record, such as standard input.
+
+    A record's partition is the one it states, its offset the number of its line, from 1 on.
+    """
+    audit = Audit(window=window, whole=whole)
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            audit.feed(None, number, line)
+    return audit.report()

@@ -1,0 +1,160 @@
+"""What an audit found, as plain data and as text."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Offence:
+    """A broken guarantee and its place.
+
+    Attributes
+    ----------
+    partition, offset
+        The record; the partition is None where a line of text could not be read.
+    pool, round, arm
+        What it is about, as far as that applies.
+    sentence
+        What is wrong.
+
+    Examples
+    --------
+    >>> print(Offence(2, 1041, "tasks", 311, "bob", "arm 'bob' is not an arm of the pool"))
+    assignments 2 @ 1041: pool 'tasks', round 311: arm 'bob' is not an arm of the pool
+    """
+
+    partition: int | None
+    offset: int
+    pool: str | None
+    round: int | None
+    arm: str | None
+    sentence: str
+
+    def __str__(self) -> str:
+        topic = "assignments" if self.partition is None else f"assignments {self.partition}"
+        pool = "" if self.pool is None else f"pool {self.pool!r}"
+        round = "" if self.round is None else f"round {self.round}"
+        about = ", ".join(filter(None, (pool, round)))
+        return ": ".join(filter(None, (f"{topic} @ {self.offset}", about, self.sentence)))
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRow:
+    """What was seen of a pool.
+
+    Attributes
+    ----------
+    rounds, forced, learned
+        Rounds audited, and how many of them served a quota or were the learner's.
+    unpromised
+        Rounds audited under rule "none", which promises nothing: fairness was not checked.
+    repeats
+        Answers published again, which count nothing.
+    uncovered
+        Assignments before the first complete epoch record of a log without its beginning.
+    epochs
+        Epochs in force over these rounds.
+    rule, bound
+        In force at the end; None if the pool was removed, or nothing of it is covered.
+    worst, tolerated
+        The shortfall that came closest to its bound, or went furthest beyond it, and that bound.
+    offences
+        How many were found.
+    """
+
+    pool: str
+    partition: int
+    rounds: int
+    forced: int
+    learned: int
+    unpromised: int
+    repeats: int
+    uncovered: int
+    epochs: int
+    rule: str | None
+    bound: int | None
+    worst: int | None
+    tolerated: int | None
+    offences: int
+
+
+_COLUMNS = (
+    "pool",
+    "partition",
+    "rounds",
+    "worst shortfall",
+    "tolerated",
+    "fairness",
+    "learner",
+    "repeats",
+    "epochs",
+    "not covered",
+    "offences",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The verdict on a log: `offences` is how many were found, `first` the first of them."""
+
+    records: int
+    offences: int
+    first: Offence | None
+    window: int
+    pools: tuple[PoolRow, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every guarantee was kept."""
+        return self.offences == 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        first = None if self.first is None else asdict(self.first) | {"text": str(self.first)}
+        return {"ok": self.ok, **asdict(self), "first": first}
+
+    def lines(self) -> Iterator[str]:
+        """Yield the report as text: a row per pool, what was not checked, the verdict."""
+        yield from _table([_COLUMNS, *map(_cells, self.pools)])
+        for row in self.pools:
+            if row.unpromised:
+                yield (
+                    f"pool {row.pool!r}: rule 'none' promises nothing, fairness was not checked in "
+                    f"{row.unpromised} rounds"
+                )
+        if uncovered := sum(row.uncovered for row in self.pools):
+            yield (
+                f"{uncovered} assignments before the first complete epoch record of their pool are "
+                "not covered: the log's beginning is gone"
+            )
+        rounds = sum(row.rounds for row in self.pools)
+        yield f"{self.records} records, {rounds} rounds, ids compared over {self.window} answers"
+        if self.first is None:
+            yield "every guarantee was kept at every round"
+            return
+        yield str(self.first)
+        yield f"{self.offences} offences in all, the first is shown"
+
+
+def _cells(row: PoolRow) -> tuple[str, ...]:
+    numbers = (
+        row.partition,
+        row.rounds,
+        row.worst,
+        row.tolerated,
+        row.forced,
+        row.learned,
+        row.repeats,
+        row.epochs,
+        row.uncovered,
+        row.offences,
+    )
+    return (repr(row.pool), *("-" if number is None else str(number) for number in numbers))
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *cells in rows:
+        padded = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        yield "  ".join((name.ljust(widths[0]), *padded))

@@ -1,0 +1,117 @@
+"""Epoch records, read: fractions from text, and the chunks of a complete one put together."""
+
+import re
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+from fair_allocator.audit.ledger import Stand
+from fair_allocator.events import EpochEvent
+
+_NUMBER: Final = re.compile(r"[0-9]{1,999}(?:/[0-9]{1,999}|\.[0-9]{1,999})?")
+"""No sign, no exponent: "1e999999999" is short to write and fills the memory."""
+
+
+class Unreadable(Exception):
+    """An epoch record that makes no sense by itself, or not after the chunk before it."""
+
+    def __init__(self, sentence: str, arm: str | None = None) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.arm = arm
+
+
+class Terms(NamedTuple):
+    """What is in force, apart from the quotas."""
+
+    epoch: int
+    rule: str
+    tolerance: Fraction
+    bound: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """An epoch record: from `round` on these terms are in force, and these quotas."""
+
+    terms: Terms
+    round: int
+    complete: bool
+    chunks: int
+    stands: dict[str, Stand]
+
+
+class Chunks:
+    """Puts the chunks of complete epoch records together."""
+
+    def __init__(self) -> None:
+        self._begun: Statement | None = None
+        self._next = 0
+
+    @property
+    def missing(self) -> int | None:
+        """The chunk that must come next; None if none is waited for."""
+        return None if self._begun is None else self._next
+
+    def add(self, event: EpochEvent) -> Statement | None:
+        """Return the whole statement with its last chunk, None before.
+
+        Raises
+        ------
+        Unreadable
+            If the record makes no sense; nothing is waited for after that.
+        """
+        begun, self._begun = self._begun, None
+        chunk = read_statement(event)
+        if event.chunk != (0 if begun is None else self._next):
+            raise Unreadable(f"chunk {event.chunk} of {event.chunks} comes without those before it")
+        if begun is not None:
+            chunk = _joined(begun, chunk)
+        self._next = event.chunk + 1
+        if self._next == event.chunks:
+            return chunk
+        self._begun = chunk
+        return None
+
+
+def _joined(one: Statement, other: Statement) -> Statement:
+    if replace(one, stands={}) != replace(other, stands={}):
+        raise Unreadable("the chunks of an epoch record disagree")
+    for arm in one.stands.keys() & other.stands.keys():
+        raise Unreadable(f"arm {arm!r} is named in two chunks of an epoch record", arm)
+    one.stands.update(other.stands)
+    return one
+
+
+def read_statement(event: EpochEvent) -> Statement:
+    """Read a record by itself."""
+    if event.round < 1:
+        raise Unreadable(f"an epoch cannot begin with round {event.round}")
+    if not 0 <= event.chunk < event.chunks or (event.chunks > 1 and not event.complete):
+        kind = "a complete" if event.complete else "another"
+        raise Unreadable(f"{kind} epoch record has no chunk {event.chunk} of {event.chunks}")
+    tolerance = read_fraction(event.tolerance, "tolerance")
+    if (event.bound is None) != (event.rule == "none"):
+        raise Unreadable(f"rule {event.rule!r} does not go with the bound {event.bound}")
+    stands = {}
+    for arm, standing in event.arms.items():
+        quota = read_fraction(standing.quota, "quota", arm)
+        entitled = read_fraction(standing.entitled, "entitlement", arm)
+        if quota > 1:
+            raise Unreadable(f"arm {arm!r}: quota {quota} is above 1", arm)
+        if standing.pulls < 0:
+            raise Unreadable(f"arm {arm!r} cannot have {standing.pulls} pulls", arm)
+        stands[arm] = Stand(quota, entitled, standing.pulls)
+    terms = Terms(event.epoch, event.rule, tolerance, event.bound)
+    return Statement(terms, event.round, event.complete, event.chunks, stands)
+
+
+def read_fraction(text: str, what: str, arm: str | None = None) -> Fraction:
+    """Read a fraction of at least 0, such as "7/2", "3" or "0.29"."""
+    try:
+        if _NUMBER.fullmatch(text):
+            return Fraction(text)
+    except ZeroDivisionError:
+        pass
+    whose = "" if arm is None else f"arm {arm!r}: "
+    raise Unreadable(f"{whose}{what} {text[:40]!r} is not a fraction of at least 0", arm)

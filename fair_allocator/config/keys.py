@@ -1,0 +1,84 @@
+"""Every key that can be set, read off the model."""
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from fair_allocator.config.settings import Configuration
+
+PREFIX: Final = "FAIR_ALLOCATOR_"
+"""What the name of every variable begins with."""
+
+Place = tuple[str, ...]
+"""The keys that lead to a setting, from the outside in."""
+
+
+class Setting(NamedTuple):
+    """One key, with what the JSON Schema of the model says of it."""
+
+    place: Place
+    """Its keys from the outside in; a pool's name is "NAME"."""
+    schema: Mapping[str, Any]
+
+    def beside(self, place: Place) -> Place:
+        """Return its place, in the pool that `place` is in if it is a pool's."""
+        if self.place[0] == place[0] == "pools":
+            return ("pools", place[1], self.place[2])
+        return self.place
+
+    def read(self, text: str) -> object:
+        """Return a variable's value: text as it stands, anything else as TOML has it."""
+        if self.schema.get("type") != "string":
+            with suppress(ValueError):
+                content = tomllib.loads(f"value = {text}")
+                return content["value"] if len(content) == 1 else text
+        return text
+
+    @property
+    def description(self) -> str:
+        """Its meaning, in one sentence."""
+        return str(self.schema["description"])
+
+    @property
+    def default(self) -> str | None:
+        """Its default in TOML, None if it must be given."""
+        value = self.schema.get("default", ...)
+        if value is ...:
+            return None
+        if isinstance(value, int) and value >= 10_000:
+            return f"{value:_}"
+        return json.dumps("none" if value is None else value)
+
+
+@cache
+def known_settings() -> tuple[Setting, ...]:
+    """Return every setting, in the order of the model."""
+    schema = Configuration.model_json_schema()
+    settings = []
+    for name, field in schema["properties"].items():
+        each = field.get("additionalProperties", field)
+        if "$ref" not in each:
+            settings.append(Setting((name,), field))
+            continue
+        outer = (name,) if each is field else (name, "NAME")
+        section = schema["$defs"][each["$ref"].rpartition("/")[2]]
+        settings += [Setting((*outer, key), value) for key, value in section["properties"].items()]
+    return tuple(settings)
+
+
+def variable(place: Place) -> str:
+    """Return the name of the variable that sets what is at `place`."""
+    return PREFIX + "__".join(place).upper()
+
+
+def dotted(place: Place) -> str:
+    """Write a place as TOML does.
+
+    >>> dotted(("pools", "*", "rule"))
+    'pools."*".rule'
+    """
+    return ".".join(p if re.fullmatch(r"[\w-]+", p, re.A) else json.dumps(p) for p in place)

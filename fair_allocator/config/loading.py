@@ -1,0 +1,126 @@
+"""One TOML file plus variables, checked as a whole before anything starts.
+
+A variable is called FAIR_ALLOCATOR_SECTION__KEY and goes before the file; an empty one counts
+as not set. Pools are written in the file only.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from fair_allocator.config.keys import PREFIX, Place, dotted, known_settings, variable
+from fair_allocator.config.settings import Configuration
+from fair_allocator.errors import ConfigurationError
+
+FILE_VARIABLE: Final = PREFIX + "CONFIG"
+"""The variable that names the file."""
+
+_NOT_SETTINGS: Final = {FILE_VARIABLE, PREFIX + "REQUIRE_ALL"}
+
+_KUBERNETES: Final = re.compile(
+    r"\w+_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)=.*|\w+_PORT=\w+://.*"
+)
+"""What Kubernetes puts into every pod beside a Service called fair-allocator."""
+
+_SECRET: Final = ("PASSWORD", "SECRET", "TOKEN")
+_MOST_PROBLEMS: Final = 20
+_LONGEST_VALUE: Final = 60
+
+
+def load(path: Path | None, environ: Mapping[str, str]) -> Configuration:
+    """Read the file at `path`, or the one that FAIR_ALLOCATOR_CONFIG names, and the variables.
+
+    Raises
+    ------
+    ConfigurationError
+        With every problem on a line of its own.
+    """
+    if path is None and environ.get(FILE_VARIABLE):
+        path = Path(environ[FILE_VARIABLE])
+    content = {} if path is None else _read(path)
+    origins, problems = _override(content, environ)
+    try:
+        configuration = Configuration.model_validate(content)
+    except ValidationError as error:
+        for problem in error.errors(include_url=False):
+            place = tuple(str(part) for part in problem["loc"] if part != "[key]")
+            where = origins.get(place) or f"{path}: {dotted(place)}"
+            problems.append(f"{where}: {_explain(problem, place)}")
+    if problems:
+        rest = len(problems) - _MOST_PROBLEMS
+        more = [f"and {rest} more"] if rest > 0 else []
+        raise ConfigurationError("\n".join([*problems[:_MOST_PROBLEMS], *more]))
+    return configuration
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror}"
+    except UnicodeDecodeError as error:
+        problem = f"is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}"
+    except (ValueError, RecursionError) as error:
+        problem = f"is not TOML: {error}"
+    raise ConfigurationError(f"{path}: {problem}")
+
+
+def _override(
+    content: dict[str, Any], environ: Mapping[str, str]
+) -> tuple[dict[Place, str], list[str]]:
+    """Put the variables into the file's content; return whence what came, and the problems."""
+    variables = {variable(s.place): s for s in known_settings() if s.place[0] != "pools"}
+    origins, problems = {}, []
+    for name, text in environ.items():
+        if not name.startswith(PREFIX) or name in _NOT_SETTINGS:
+            continue
+        if name in variables:
+            place = variables[name].place
+            table = content if len(place) == 1 else content.setdefault(place[0], {})
+            if text and isinstance(table, dict):  # else the file is wrong there, and told so
+                table[place[-1]] = variables[name].read(text)
+                origins[place] = name
+        elif name.startswith(variable(("pools", ""))):
+            problems.append(f"{name}: pools are configured in the file, not by variables")
+        elif not _KUBERNETES.fullmatch(f"{name}={text}"):
+            problems.append(f"{name}: unknown variable; the closest is {_closest(name, variables)}")
+    return origins, problems
+
+
+def _explain(problem: ErrorDetails, place: Place) -> str:
+    """Say what is wrong, with the value unless it might be a secret."""
+    match problem["type"]:
+        case "missing":
+            return "is required"
+        case "extra_forbidden":
+            known = [dotted(k) for s in known_settings() for k in (s.beside(place), s.place[:1])]
+            return f"unknown key; the closest is {_closest(dotted(place), known)}"
+    if place[0] != "pools" and place[-1].upper().endswith(_SECRET):
+        return "is not valid (its value is not shown)"
+    match problem["type"]:
+        case "value_error":
+            return str(problem["ctx"]["error"])
+        case "dict_type" | "model_type":
+            message = "must be a table"
+        case _:
+            message = re.sub(r"^(Input|String) should", "must", problem["msg"])
+            message = message.replace("greater than or equal to", "at least")
+            message = message.replace("less than or equal to", "at most")
+    return f"{message}, got {_shown(problem['input'])}"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict | list):
+        return "a table" if isinstance(value, dict) else "a list"
+    text = repr(value) if isinstance(value, str | int | float) else str(value)
+    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "..."
+
+
+def _closest(word: str, known: Iterable[str]) -> str:
+    return get_close_matches(word, known, n=1, cutoff=0)[0]

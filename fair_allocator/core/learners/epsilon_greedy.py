@@ -1,0 +1,76 @@
+"""Epsilon-greedy (Sutton and Barto, "Reinforcement Learning", section 2.2)."""
+
+from math import inf
+from typing import ClassVar
+
+from fair_allocator.core.arms import Arms
+from fair_allocator.core.draws import Draws
+from fair_allocator.core.kinetic import Tournament
+from fair_allocator.core.learners.base import Choice, check_probability
+from fair_allocator.core.learners.known import Unknown, Watcher, known
+
+_EXPLORE, _ANY = 0, 1
+"""Purposes of the draws."""
+
+
+class EpsilonGreedy(Watcher):
+    """Any arm with probability epsilon, otherwise the one with the largest mean.
+
+    With delayed rewards the mean is over what was observed, and 1 where rewards are pending and
+    none was observed. Ties go to the arm with the fewest rewards observed or pending, so that
+    arms take turns until the first ones arrive, then to the lowest index. An arm with neither
+    comes first, for certain.
+
+    Parameters
+    ----------
+    epsilon
+        The probability of exploring, in (0, 1].
+    """
+
+    name: ClassVar[str] = "epsilon-greedy"
+    cost: ClassVar[str] = "O(log k)"
+
+    def __init__(self, *, epsilon: float = 0.1) -> None:
+        self.epsilon = check_probability(epsilon, "epsilon")
+
+    def parameters(self) -> dict[str, object]:
+        return {"epsilon": self.epsilon}
+
+    def begin(self, arms: Arms, draws: Draws) -> None:
+        super().begin(arms, draws)
+        every = range(len(arms))
+        self._unknown = Unknown(arms)
+        self._known = [known(arms, arm) for arm in every]
+        self._tree = Tournament(len(arms), self._duel, inf)
+        self._tree.enter(every, 0.0)
+        self._changed: set[int] = set()
+
+    def _duel(self, low: int, high: int, x: float) -> tuple[int, float]:  # noqa: ARG002
+        """Compare two means, which stand still until something happens to one of the arms."""
+        low_mean, low_count = self._known[low]
+        high_mean, high_count = self._known[high]
+        if high_mean > low_mean or (high_mean == low_mean and high_count < low_count):
+            return high, inf
+        return low, inf
+
+    def _look(self, arm: int) -> None:
+        self._known[arm] = known(self.arms, arm)
+        self._unknown.add(arm)
+        self._changed.add(arm)
+
+    def _champion(self) -> int:
+        for arm in self._changed:
+            self._tree.update(arm, 0.0)
+        self._changed.clear()
+        return self._tree.champion(0.0)
+
+    def choose(self, round: int) -> Choice:
+        first = self._unknown.first()
+        if first is not None:
+            return first, 1.0
+        size = len(self.arms)
+        arm = greedy = self._champion()
+        if self.draws.uniform(round, _EXPLORE) < self.epsilon:
+            arm = self.draws.below(size, round, _ANY)
+        explored = self.epsilon / size
+        return arm, 1.0 - self.epsilon + explored if arm == greedy else explored

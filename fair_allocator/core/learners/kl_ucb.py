@@ -1,0 +1,73 @@
+"""KL-UCB (Garivier and Cappé, "The KL-UCB algorithm for bounded stochastic bandits", 2011)."""
+
+from math import log
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fair_allocator.core.arms import Arms
+from fair_allocator.core.draws import Draws
+from fair_allocator.core.learners.base import Choice
+from fair_allocator.core.learners.known import Unknown, Watcher, known
+
+Floats = npt.NDArray[np.float64]
+
+_STEPS = 5
+"""Newton steps that take every mean and budget to within rounding (tests/unit/test_learners.py)."""
+
+_LEAST, _MOST = 1e-300, 1.0 - 2.0**-53
+"""Means of 0 and 1 are moved by less than rounding, to where nothing divides by zero."""
+
+
+def kl_upper(mean: Floats, budget: Floats) -> Floats:
+    """Return the largest q with ``kl(mean, q) <= budget`` of Bernoulli laws, one for each arm.
+
+    With ``1 - q = (1 - p) exp(-v)`` the divergence is ``(1 - p) v - p ln(q / p)``, convex and
+    growing in v, so Newton's method comes down to the root from any place above it. Two such
+    places are known: p ln(q / p) is at most -p ln p, and kl is at least
+    ``(q - p)**2 / (2 q (1 - p))``, as x (1 - x) is at most q (1 - p) for x from p to q.
+    """
+    p = np.clip(mean, _LEAST, _MOST)
+    rest = 1.0 - p
+    near = budget * rest
+    near = np.minimum((near + np.sqrt(near * (near + 2.0 * p))) / rest, _MOST)
+    v = np.minimum(-np.log1p(-near), (budget - p * np.log(p)) / rest)
+    for _ in range(_STEPS):
+        gone = -np.expm1(-v)
+        way = rest * gone
+        over = rest * v - p * np.log1p(way / p) - budget
+        v -= over * (p + way) / way
+    return p - rest * np.expm1(-v)
+
+
+class KLUCB(Watcher):
+    """The arm with the largest q for which ``n kl(mean, q) <= ln t``.
+
+    With delayed rewards the mean is over what was observed, and 1 where rewards are pending and
+    none was observed; ``n`` counts what was observed or is pending; an arm with neither comes
+    first. An arm of mean 1 has q = 1 however often it is pulled, so ties go to the smallest
+    ``n``, then to the lowest index: arms take turns until the first rewards arrive.
+    """
+
+    name: ClassVar[str] = "kl-ucb"
+    cost: ClassVar[str] = "O(k), vectorised"
+
+    def begin(self, arms: Arms, draws: Draws) -> None:
+        super().begin(arms, draws)
+        pairs = [known(arms, arm) for arm in range(len(arms))]
+        self._unknown = Unknown(arms)
+        self._mean: Floats = np.array([mean for mean, _ in pairs])
+        self._count: Floats = np.array([float(count) for _, count in pairs])
+
+    def _look(self, arm: int) -> None:
+        self._mean[arm], self._count[arm] = known(self.arms, arm)
+        self._unknown.add(arm)
+
+    def choose(self, round: int) -> Choice:
+        first = self._unknown.first()
+        if first is not None:
+            return first, 1.0
+        index = kl_upper(self._mean, log(round) / self._count)
+        best = np.flatnonzero(index == index.max())
+        return int(best[self._count[best].argmin()]), 1.0

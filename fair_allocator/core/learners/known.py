@@ -1,0 +1,76 @@
+"""What is known of the arms while rewards are on their way, for the learners that go by it."""
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from fair_allocator.core.arms import Arms
+from fair_allocator.core.learners.base import Learner
+
+if TYPE_CHECKING:
+    from fair_allocator.core.pool import Assignment
+
+
+def known(arms: Arms, arm: int) -> tuple[float, int]:
+    """Return an arm's mean and the number of its rewards observed or still pending.
+
+    The mean is over what was observed; it is 1 while there is nothing to take it over.
+    """
+    observed = arms.observed[arm]
+    return arms.total[arm] / observed if observed else 1.0, observed + arms.pending[arm]
+
+
+class Watcher(Learner):
+    """A learner that looks at an arm again whenever something has happened to it."""
+
+    def _look(self, arm: int) -> None:
+        raise NotImplementedError
+
+    def assigned(self, arm: int, assignment: "Assignment") -> None:  # noqa: ARG002
+        self._look(arm)
+
+    def observed(self, arm: int, assignment: "Assignment", reward: float) -> None:  # noqa: ARG002
+        self._look(arm)
+
+    def expired(self, arm: int, assignment: "Assignment") -> None:  # noqa: ARG002
+        self._look(arm)
+
+
+class LeastPulled:
+    """The arms for which `_holds` is true, least pulled first; ties go to the lowest index.
+
+    An arm is filed under the pulls it had when it was added. What is out of date is dropped
+    when it comes up, so an arm must be added again after each pull after which it holds.
+    """
+
+    __slots__ = ("_arms", "_heap")
+
+    def __init__(self, arms: Arms) -> None:
+        self._arms = arms
+        self._heap = [(arms.pulls[arm], arm) for arm in range(len(arms)) if self._holds(arm)]
+        heapify(self._heap)
+
+    def _holds(self, arm: int) -> bool:
+        raise NotImplementedError
+
+    def add(self, arm: int) -> None:
+        """Take an arm in if it holds."""
+        if self._holds(arm):
+            heappush(self._heap, (self._arms.pulls[arm], arm))
+
+    def first(self) -> int | None:
+        """Return the first arm, None if there is none."""
+        while self._heap:
+            pulls, arm = self._heap[0]
+            if pulls == self._arms.pulls[arm] and self._holds(arm):
+                return arm
+            heappop(self._heap)
+        return None
+
+
+class Unknown(LeastPulled):
+    """The arms of which nothing is known or on its way."""
+
+    __slots__ = ()
+
+    def _holds(self, arm: int) -> bool:
+        return not self._arms.observed[arm] and not self._arms.pending[arm]

@@ -1,0 +1,86 @@
+"""T-Fair-UCB, of the paper's appendix: all quotas first, then UCB1, up to a known horizon."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from fair_allocator.core.arms import Arms
+from fair_allocator.core.draws import Draws
+from fair_allocator.core.errors import InvalidPool
+from fair_allocator.core.learners.base import Choice, Plain
+from fair_allocator.core.learners.known import LeastPulled
+from fair_allocator.core.learners.ucb1 import UCB1
+
+if TYPE_CHECKING:
+    from fair_allocator.core.pool import Assignment
+
+
+class Lacking(LeastPulled):
+    """The arms with fewer pulls than they need; least pulled first takes them in turns."""
+
+    __slots__ = ("needed",)
+
+    def __init__(self, arms: Arms, needed: Sequence[int]) -> None:
+        self.needed = list(needed)
+        super().__init__(arms)
+
+    def _holds(self, arm: int) -> bool:
+        return self._arms.pulls[arm] < self.needed[arm]
+
+
+class TFairUCB(UCB1):
+    """Every arm ``max(1, floor(quota * horizon))`` times, in turns, and from then on `UCB1`.
+
+    The shares are met at the horizon and not before it, so this is for simulation with rule
+    "none". Pulls count when they are assigned, so the first part takes no notice of delay; the
+    second does as UCB1 does. A change of arms or quotas sets the needs anew, and pulls made
+    before it count towards them.
+
+    Parameters
+    ----------
+    horizon
+        The number of rounds T. A new pool whose arms need more than T pulls is refused.
+    """
+
+    name: ClassVar[str] = "t-fair-ucb"
+    cost: ClassVar[str] = "O(log k)"
+
+    def __init__(self, *, horizon: int) -> None:
+        if isinstance(horizon, bool) or not isinstance(horizon, int) or horizon < 1:
+            raise InvalidPool(f"horizon must be an int of at least 1, got {horizon!r}")
+        self.horizon = horizon
+
+    def parameters(self) -> dict[str, object]:
+        return {"horizon": self.horizon}
+
+    def begin(self, arms: Arms, draws: Draws) -> None:
+        needed = self._needed(arms)
+        excess = sum(needed) - self.horizon
+        # A pool that has played can be one restored in the middle of a change: never refused.
+        if excess > 0 and not any(arms.pulls):
+            raise InvalidPool(
+                f"horizon {self.horizon} is {excess} too short: the arms need "
+                f"{sum(needed)} pulls; lengthen it, or lower the quotas"
+            )
+        super().begin(arms, draws)
+        self._lacking = Lacking(arms, needed)
+
+    def reshape(self, arms: Arms, kept: Sequence[int | None]) -> None:  # noqa: ARG002
+        super().begin(arms, self.draws)
+        self._lacking = Lacking(arms, self._needed(arms))
+
+    def _needed(self, arms: Arms) -> list[int]:
+        return [max(1, int(quota * self.horizon)) for quota in arms.quotas()]
+
+    def choose(self, round: int) -> Choice:
+        first = self._lacking.first()
+        return super().choose(round) if first is None else (first, 1.0)
+
+    def assigned(self, arm: int, assignment: "Assignment") -> None:
+        super().assigned(arm, assignment)
+        self._lacking.add(arm)
+
+    def state(self) -> Plain:
+        return {"needed": list(self._lacking.needed)}
+
+    def restore(self, state: Plain) -> None:
+        self._lacking = Lacking(self.arms, state["needed"])  # type: ignore[arg-type]

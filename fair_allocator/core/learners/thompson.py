@@ -1,0 +1,60 @@
+"""Thompson sampling (Agrawal and Goyal, "Analysis of Thompson sampling", 2012)."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fair_allocator.core.arms import Arms
+from fair_allocator.core.draws import Draws
+from fair_allocator.core.learners.base import Choice, Learner, Plain
+
+if TYPE_CHECKING:
+    from fair_allocator.core.pool import Assignment
+
+_BELIEF, _COIN = 0, 1
+"""Purposes of the draws."""
+
+
+class Thompson(Learner):
+    """The arm that is best in one draw from each arm's ``Beta(1 + successes, 1 + failures)``.
+
+    A reward x in [0, 1] is a success with probability x. The coin belongs to the round that is
+    rewarded, so rewards may come in any order. Pending rewards do not count: under delay it is
+    the draws that spread the pulls. Taking over from another learner, it has no coins of the
+    past and counts an arm's rewards so far as fractions of successes.
+
+    The probability of a choice has no closed form; its propensity is None.
+    """
+
+    name: ClassVar[str] = "thompson"
+    cost: ClassVar[str] = "O(k), vectorised"
+
+    def begin(self, arms: Arms, draws: Draws) -> None:
+        super().begin(arms, draws)
+        self._count(arms.total)
+
+    def _count(self, successes: Sequence[float]) -> None:
+        self._successes: npt.NDArray[np.float64] = np.array(successes, dtype=np.float64)
+        self._failures = np.array(self.arms.observed, dtype=np.float64) - self._successes
+
+    def reshape(self, arms: Arms, kept: Sequence[int | None]) -> None:
+        learned = self._successes.tolist()
+        self.arms = arms
+        self._count([0.0 if old is None else learned[old] for old in kept])
+
+    def choose(self, round: int) -> Choice:
+        generator = self.draws.generator(round, _BELIEF)
+        return int(generator.beta(1.0 + self._successes, 1.0 + self._failures).argmax()), None
+
+    def observed(self, arm: int, assignment: "Assignment", reward: float) -> None:
+        if self.draws.uniform(assignment.round, _COIN) < reward:
+            self._successes[arm] += 1.0
+        self._failures[arm] = self.arms.observed[arm] - self._successes[arm]
+
+    def state(self) -> Plain:
+        return {"successes": self._successes.tolist()}
+
+    def restore(self, state: Plain) -> None:
+        self._count(state["successes"])  # type: ignore[arg-type]

@@ -1,0 +1,114 @@
+"""Every error this package raises on purpose, each with a message that says what to do.
+
+FairAllocatorError
+├── InvalidPool            quotas, tolerance, rule or learner that cannot be served
+├── InvalidReward          a reward that is not a number in [0, 1]
+├── InvalidState           plain data that does not describe a pool
+├── ConfigurationError     settings that contradict each other or what is there     exit 78
+└── LogError               something about the log                                  exit 70
+    ├── LogUnavailable     cannot be reached or opened, or is full: try again       exit 69
+    ├── LogLocked          another service holds it                                 exit 69
+    ├── LogReadOnly        may be read but not written                              exit 69
+    ├── LogCorrupt         is damaged, or no log at all                             exit 70
+    ├── LogTooNew          was written by a newer version                           exit 78
+    ├── CommitFailed       the transaction did not happen: restore and go on        exit 69
+    ├── OffsetGone         a position that the log does not hold                    exit 70
+    └── JournalBroken      a shard's journal has a gap, a fork or damage            exit 70
+
+The exit codes are those of sysexits.h: what a process that dies of the error returns, so that a
+supervisor can tell "try again" (69) from "a person must look" (70, 78).
+"""
+
+from typing import ClassVar
+
+from fair_allocator.core.errors import (
+    FairAllocatorError,
+    InvalidPool,
+    InvalidReward,
+    InvalidState,
+)
+
+__all__ = [
+    "CommitFailed",
+    "ConfigurationError",
+    "FairAllocatorError",
+    "InvalidPool",
+    "InvalidReward",
+    "InvalidState",
+    "JournalBroken",
+    "LogCorrupt",
+    "LogError",
+    "LogLocked",
+    "LogReadOnly",
+    "LogTooNew",
+    "LogUnavailable",
+    "OffsetGone",
+]
+
+EX_UNAVAILABLE = 69
+EX_SOFTWARE = 70
+EX_CONFIG = 78
+
+
+class ConfigurationError(FairAllocatorError, ValueError):
+    """Settings contradict each other, or what they are applied to; nothing was changed."""
+
+    exit_code: ClassVar[int] = EX_CONFIG
+
+
+class LogError(FairAllocatorError):
+    """The log could not do what was asked; what had been committed is untouched."""
+
+    exit_code: ClassVar[int] = EX_SOFTWARE
+
+
+class LogUnavailable(LogError):
+    """The log cannot be reached, opened or written now; nothing is lost, try again."""
+
+    exit_code: ClassVar[int] = EX_UNAVAILABLE
+
+
+class LogLocked(LogError):
+    """Another service holds the log.
+
+    Attributes
+    ----------
+    pid
+        The process that holds it, None if it has not said yet.
+    """
+
+    exit_code: ClassVar[int] = EX_UNAVAILABLE
+
+    def __init__(self, message: str, pid: int | None) -> None:
+        super().__init__(message)
+        self.pid = pid
+
+
+class LogReadOnly(LogError):
+    """The log may be read but not written."""
+
+    exit_code: ClassVar[int] = EX_UNAVAILABLE
+
+
+class LogCorrupt(LogError):
+    """The log is damaged, or is no log at all; going on could lose what is still there."""
+
+
+class LogTooNew(LogError):
+    """The log was written by a newer version of this package; it was not touched."""
+
+    exit_code: ClassVar[int] = EX_CONFIG
+
+
+class CommitFailed(LogError):
+    """Nothing of the transaction happened: throw the in-memory state away and restore it."""
+
+    exit_code: ClassVar[int] = EX_UNAVAILABLE
+
+
+class OffsetGone(LogError):
+    """A position is below the log's start or beyond its end: those records are not there."""
+
+
+class JournalBroken(LogError):
+    """A shard's journal cannot be folded without guessing; nothing was decided on it."""

@@ -1,0 +1,33 @@
+"""The log: where records come from, and where what was decided goes in one transaction."""
+
+from fair_allocator.log.base import (
+    HINT_BYTES,
+    INPUTS,
+    JOURNAL,
+    OUTPUTS,
+    RECORD_BYTES,
+    TOPICS,
+    Committed,
+    Incoming,
+    Log,
+    LogClient,
+    Outgoing,
+    Ownership,
+    Record,
+)
+
+__all__ = [
+    "Committed",
+    "HINT_BYTES",
+    "Incoming",
+    "INPUTS",
+    "JOURNAL",
+    "Log",
+    "LogClient",
+    "Outgoing",
+    "OUTPUTS",
+    "Ownership",
+    "Record",
+    "RECORD_BYTES",
+    "TOPICS",
+]

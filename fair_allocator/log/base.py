@@ -1,0 +1,310 @@
+"""The seam between the allocator and what carries its records: the contract, in words.
+
+A log holds six topics, each with the same number of partitions. A topic's partition is a
+sequence of records; a record's *offset* is its place in it. Offsets ascend, not always by one (a
+log may use some up for itself), and are never given twice, not even after trimming or a restart.
+
+A *position* is the offset of the next record to read, one past the last record read: position 0
+of an empty partition is where its first record will appear. Every offset that is committed,
+sought or passed as an end is a position.
+
+There are two sides. The service's side, `Log`, owns partitions, reads the inputs and commits
+what it decided; at any time at most one service can commit for a partition. Everyone else uses a
+`LogClient`, of which there may be many in many processes. Neither sees a record of a transaction
+that has not been committed.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Final, NamedTuple, Protocol, Self
+
+INPUTS: Final = ("requests", "rewards", "controls")
+OUTPUTS: Final = ("assignments", "dead-letters")
+JOURNAL: Final = "journal"
+TOPICS: Final = (*INPUTS, *OUTPUTS, JOURNAL)
+
+RECORD_BYTES: Final = 1_000_000
+"""Key and value of a record may take this much together in every log; more may be refused."""
+
+HINT_BYTES: Final = 1_000
+"""How long a hint may be in UTF-8; it travels as the metadata of an offset."""
+
+
+class Record(NamedTuple):
+    """A record of the log; `timestamp` is when it was appended, in ms since 1970."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+
+
+class Outgoing(NamedTuple):
+    """A record the service is about to commit."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+
+
+class Incoming(NamedTuple):
+    """A record a client is about to append; what is None is chosen by the log.
+
+    Attributes
+    ----------
+    partition
+        Left out, it follows from the key by the client's partitioner; without a key, any.
+    timestamp
+        In ms; left out, the time of the append.
+    """
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    partition: int | None = None
+    timestamp: int | None = None
+
+
+class Committed(NamedTuple):
+    """What was last committed for a partition.
+
+    Attributes
+    ----------
+    offsets
+        The position in each input topic; a topic for which none was ever committed is missing.
+    hint
+        The last hint, "" if there never was one.
+    """
+
+    offsets: dict[str, int]
+    hint: str
+
+
+class Ownership(Protocol):
+    """Who is told which partitions the service owns.
+
+    Called only from within `Log.poll`, on the thread that called it. What these methods raise
+    comes out of that poll; ownership has changed nevertheless.
+    """
+
+    def gained(self, partitions: Sequence[int]) -> None:
+        """Take partitions over; nothing is read of them until they are sought.
+
+        All of `Log` but `poll` and `close` may be used: this is the place to restore and seek.
+        """
+
+    def losing(self, partitions: Sequence[int]) -> None:
+        """Let go of partitions, which belong to another when this returns: commit now or never.
+
+        Only `Log.commit` may be called. Records already polled but not committed here will be
+        read by the next owner.
+        """
+
+    def lost(self, partitions: Sequence[int]) -> None:
+        """Forget partitions, which belong to another already: nothing can be committed for them."""
+
+
+class Log(ABC):
+    """The service's side of the log.
+
+    Not thread-safe: every method is called on one thread at a time, the one that polls. `open`
+    comes first, `close` last, and `partitions` is known in between.
+    """
+
+    @property
+    @abstractmethod
+    def partitions(self) -> int:
+        """The number of partitions of every topic."""
+
+    @abstractmethod
+    def open(self, handler: Ownership) -> None:
+        """Connect, check that the log is what it should be, and ask for partitions.
+
+        Nothing is owned yet: the first partitions are gained in a poll.
+
+        Raises
+        ------
+        LogUnavailable, LogLocked, LogReadOnly, LogCorrupt, LogTooNew, ConfigurationError
+            Nothing was changed, and `open` may be called again.
+        """
+
+    @abstractmethod
+    def poll(self, timeout_seconds: float, limit: int) -> list[Record]:
+        """Return the next records of the inputs, at most `limit`, and move past them.
+
+        Ownership changes are handed to the handler first. Then records are read of those owned
+        partitions that have been sought, each topic's partition in the order of its offsets.
+        How topics and partitions are interleaved is left open, but none of them starves: one
+        with a record to read is served within a bounded number of polls, whatever the others
+        hold. Returns as soon as there is a record, and without one when the time has passed.
+        It may return fewer records than there are, so as not to fill the memory with large ones.
+
+        Moving past a record is not committing it: what was not committed is read again after a
+        restart, a change of owner, or a seek.
+        """
+
+    @abstractmethod
+    def committed(self, partition: int) -> Committed:
+        """Return what was last committed for an owned partition, by whomever."""
+
+    @abstractmethod
+    def seek(self, partition: int, offsets: Mapping[str, int]) -> None:
+        """Let the next poll read an owned partition's inputs from these positions.
+
+        An input topic that is missing is read from the start of what the log still holds.
+
+        Raises
+        ------
+        OffsetGone
+            If a position is below the log's start or beyond its end. The partition's positions
+            are as they were.
+        """
+
+    @abstractmethod
+    def journal_start(self, partition: int) -> int:
+        """Return the position of the oldest journal record that was not trimmed."""
+
+    @abstractmethod
+    def read_journal(self, partition: int, start: int) -> Iterator[Record]:
+        """Return the journal from `start` to its end as of this call, in order.
+
+        The end covers all that was ever committed, by former owners too.
+
+        Raises
+        ------
+        OffsetGone
+            If `start` is below the journal's start or beyond its end, or what is still to be
+            read is trimmed meanwhile.
+        """
+
+    @abstractmethod
+    def commit(
+        self,
+        outgoing: Sequence[Outgoing],
+        offsets: Mapping[tuple[str, int], int],
+        hints: Mapping[int, str],
+    ) -> list[int]:
+        """Append records, move committed positions and set hints, all or nothing.
+
+        When this returns, all of it is durable, and seen by everyone at once. An input that is
+        not in `offsets`, and the hint of a partition that is not in `hints`, stay as they were.
+
+        Parameters
+        ----------
+        outgoing
+            Records for the outputs and the journal of owned partitions. Those of one topic's
+            partition are appended in this order, with nothing of this service between them.
+        offsets
+            By topic and partition, the position up to which the input has been dealt with.
+        hints
+            By partition, a short text to find again in `committed`.
+
+        Returns
+        -------
+        list
+            The offset each record of `outgoing` was given.
+
+        Raises
+        ------
+        CommitFailed
+            Nothing of it happened. Every partition has to be sought again before more of it is
+            read, so that nothing is skipped.
+        LogCorrupt, LogReadOnly
+            Nothing of it happened, and trying again is of no use.
+        """
+
+    @abstractmethod
+    def trim_journal(self, partition: int, before: int) -> None:
+        """Forget an owned partition's journal records below a position, at most all there are.
+
+        Not part of a transaction: only what is no longer needed may be trimmed.
+        """
+
+    @abstractmethod
+    def end_offsets(self) -> dict[tuple[str, int], int]:
+        """Return the end of each owned partition's inputs and journal, by topic and partition."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give up everything owned, without a call to the handler; closing twice does no harm.
+
+        What was not committed is as if it had never been polled.
+        """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class LogClient(ABC):
+    """Anyone's side of the log: to send inputs, and to read any topic. Thread-safe."""
+
+    @property
+    @abstractmethod
+    def partitions(self) -> int:
+        """The number of partitions of every topic."""
+
+    def append(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> tuple[int, int]:
+        """Append one record, durably; return its partition and offset."""
+        return self.append_many([Incoming(topic, key, value, partition, timestamp)])[0]
+
+    @abstractmethod
+    def append_many(self, records: Iterable[Incoming]) -> list[tuple[int, int]]:
+        """Append all records or none, durably; return the partition and offset of each."""
+
+    @abstractmethod
+    def read(
+        self, topic: str, partition: int, start: int | None = None, stop: int | None = None
+    ) -> Iterator[Record]:
+        """Return committed records in order, from `start` up to but not including `stop`.
+
+        Left out, they are the partition's start and its end, both as of this call.
+
+        Raises
+        ------
+        OffsetGone
+            If `start` is below the log's start, or what is still to be read is trimmed
+            meanwhile.
+        """
+
+    @abstractmethod
+    def start_offset(self, topic: str, partition: int) -> int:
+        """Return the position of the oldest record that was not trimmed."""
+
+    @abstractmethod
+    def end_offset(self, topic: str, partition: int) -> int:
+        """Return the position after the newest committed record."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the log; closing twice does no harm."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,53 @@
+"""Which partition a key belongs to: every sender of a pool's records must agree on it.
+
+Clients differ in their default. Java's and kafka-python's is "murmur2"; "crc32" is librdkafka's
+(its "consistent" partitioner), from which most other languages' clients inherit.
+"""
+
+import zlib
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final, Literal
+
+from fair_allocator.errors import ConfigurationError
+
+Partitioner = Literal["murmur2", "crc32", "none"]
+
+
+@lru_cache(maxsize=10_000)
+def partition_for(key: bytes, partitions: int, partitioner: str = "murmur2") -> int | None:
+    """Return the partition of a key, None if the partitioner is "none" and so has no opinion.
+
+    >>> partition_for(b"pool-1", 8), partition_for(b"pool-1", 8, "crc32")
+    (6, 4)
+    """
+    if partitioner == "none":
+        return None
+    return hash_named(partitioner)(key) % partitions
+
+
+def hash_named(partitioner: str) -> Callable[[bytes], int]:
+    """Return the hash behind a partitioner's name."""
+    if partitioner not in _HASHES:
+        known = ", ".join([*_HASHES, "none"])
+        raise ConfigurationError(f"no partitioner is called {partitioner!r}, only {known}")
+    return _HASHES[partitioner]
+
+
+def murmur2(key: bytes) -> int:
+    """Return the 31 bits of the hash by which Kafka's Java client places a key."""
+    multiplier, mask = 0x5BD1E995, 0xFFFFFFFF
+    whole = len(key) & ~3
+    hashed = 0x9747B28C ^ len(key)
+    for place in range(0, whole, 4):
+        word = int.from_bytes(key[place : place + 4], "little") * multiplier & mask
+        word = (word ^ word >> 24) * multiplier & mask
+        hashed = hashed * multiplier & mask ^ word
+    if whole < len(key):
+        hashed = (hashed ^ int.from_bytes(key[whole:], "little")) * multiplier & mask
+    hashed = (hashed ^ hashed >> 13) * multiplier & mask
+    # Java clears the sign bit rather than taking the absolute value.
+    return (hashed ^ hashed >> 15) & 0x7FFFFFFF
+
+
+_HASHES: Final[dict[str, Callable[[bytes], int]]] = {"murmur2": murmur2, "crc32": zlib.crc32}

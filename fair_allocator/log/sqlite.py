@@ -1,0 +1,353 @@
+"""The embedded log: one SQLite file, the same contract and the same transaction.
+
+A commit survives the loss of power. Any number of processes may append and read at the same
+time; one service at a time holds the log, and owns all its partitions.
+"""
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from fair_allocator.errors import CommitFailed, LogCorrupt, LogError, LogReadOnly, LogUnavailable
+from fair_allocator.log.base import (
+    HINT_BYTES,
+    INPUTS,
+    JOURNAL,
+    Committed,
+    Incoming,
+    Log,
+    LogClient,
+    Outgoing,
+    Ownership,
+    Record,
+)
+from fair_allocator.log.partitioner import hash_named, partition_for
+from fair_allocator.log.sqlite_file import BUSY_SECONDS, File, Memory, Path, Place, place_of
+from fair_allocator.log.sqlite_store import CHUNK_BYTES, Store, gone
+from fair_allocator.log.sqlite_trim import Trimmer
+
+__all__ = ["File", "Memory", "SqliteClient", "SqliteLog"]
+
+CHECK_BYTES: Final = 64 * 2**20
+"""Up to which size a service reads the whole file for damage when it opens it."""
+
+SHORTEST_PAUSE: Final = 0.000_5
+LONGEST_PAUSE: Final = 0.005
+"""Seconds between two looks for new records: 200 looks a second take well below 1 % of a core."""
+
+Clock = Callable[[], int]
+
+
+def wall_clock() -> int:
+    """Return the time in ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class SqliteLog(Log):
+    """The service's side of the embedded log.
+
+    Parameters
+    ----------
+    source
+        The file's path, or a `Memory`.
+    partitions
+        How many a new log gets; an existing one must have as many. None takes what is there.
+    retain_records, retain_seconds
+        How many records of each topic's partition to keep, and how long: of the inputs that were
+        dealt with, and of the outputs. None keeps them for ever. The journal is trimmed by the
+        service alone.
+    busy_seconds
+        How long to wait for another's transaction before the log counts as unavailable.
+    clock
+        The time of what is committed, in ms.
+    """
+
+    def __init__(
+        self,
+        source: Path | Place,
+        partitions: int | None = None,
+        *,
+        retain_records: int | None = None,
+        retain_seconds: float | None = None,
+        busy_seconds: float = BUSY_SECONDS,
+        clock: Clock = wall_clock,
+    ) -> None:
+        self._place = place_of(source, busy_seconds)
+        self._wanted = partitions
+        self._retain = retain_records, retain_seconds
+        self._clock = clock
+        self._opened: Store | None = None
+
+    def open(self, handler: Ownership) -> None:
+        self._place.claim()
+        try:
+            store = self._place.open(self._wanted)
+            try:
+                store.check(CHECK_BYTES)
+                with store.transaction():
+                    pass  # a log that cannot be written is refused now rather than later
+                self._trimmer = Trimmer(store, *self._retain)
+            except BaseException:
+                store.close()
+                raise
+        except BaseException:
+            self._place.release()
+            raise
+        self._opened = store
+        self._handler = handler
+        self._owned: range = range(0)
+        self._positions: dict[tuple[str, int], int] = {}
+        self._seen_all_at: tuple[int, int] | None = None
+
+    @property
+    def _store(self) -> Store:
+        if self._opened is None:
+            raise LogUnavailable("the log is not open")
+        return self._opened
+
+    @property
+    def partitions(self) -> int:
+        return self._store.partitions
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def poll(self, timeout_seconds: float, limit: int) -> list[Record]:
+        deadline = time.monotonic() + timeout_seconds
+        if not self._owned:
+            self._owned = range(self.partitions)
+            self._handler.gained(self._owned)
+        pause = SHORTEST_PAUSE
+        while True:
+            records = self._take(limit)
+            left = deadline - time.monotonic()
+            if records or left <= 0:
+                return records
+            time.sleep(min(pause, left))
+            pause = min(pause * 1.5, LONGEST_PAUSE)
+
+    def _take(self, limit: int) -> list[Record]:
+        version = self._store.version()
+        if version == self._seen_all_at:
+            return []
+        ends = self._store.ends(INPUTS)
+        # Whoever is served goes to the end of the line, so that a limit below its length is fair.
+        line = [name for name, position in self._positions.items() if position < ends[name]]
+        if not line:
+            self._seen_all_at = version
+            return []
+        backlog = {name: ends[name] - self._positions[name] for name in line[:limit]}
+        blocks: list[list[Record]] = []
+        room = CHUNK_BYTES
+        for (topic, partition), share in _shares(backlog, limit).items():
+            start = self._positions[topic, partition]
+            block = self._store.read(topic, partition, start, start + share, share, room)
+            del self._positions[topic, partition]
+            self._positions[topic, partition] = block[-1].offset + 1
+            blocks.append(block)
+            room -= sum(len(record.value or b"") for record in block)
+            if room <= 0:
+                break
+        return _by_time(blocks)
+
+    def committed(self, partition: int) -> Committed:
+        streams = {topic: self._store.stream(topic, partition) for topic in INPUTS}
+        with self._store.using() as connection:
+            row = connection.execute(
+                'SELECT hint FROM hints WHERE "partition" = ?', (partition,)
+            ).fetchone()
+        return Committed(
+            {t: s.committed for t, s in streams.items() if s.committed is not None},
+            "" if row is None else row[0],
+        )
+
+    def seek(self, partition: int, offsets: Mapping[str, int]) -> None:
+        self._require_owned(partition)
+        positions: dict[tuple[str, int], int] = {}
+        for topic in INPUTS:
+            start, end, _ = self._store.stream(topic, partition)
+            position = offsets.get(topic, start)
+            self._require_within(topic, partition, position, start, end)
+            positions[topic, partition] = position
+        self._positions.update(positions)
+        self._seen_all_at = None
+
+    def journal_start(self, partition: int) -> int:
+        return self._store.stream(JOURNAL, partition).start
+
+    def read_journal(self, partition: int, start: int) -> Iterator[Record]:
+        first, end, _ = self._store.stream(JOURNAL, partition)
+        self._require_within(JOURNAL, partition, start, first, end)
+        return self._store.scan(JOURNAL, partition, start, end)
+
+    def end_offsets(self) -> dict[tuple[str, int], int]:
+        ends = self._store.ends(INPUTS) | self._store.ends([JOURNAL])
+        return {name: end for name, end in ends.items() if name[1] in self._owned}
+
+    def _require_within(
+        self, topic: str, partition: int, position: int, start: int, end: int
+    ) -> None:
+        if not start <= position <= end:
+            why = f"it holds those from {start} to {end}"
+            raise gone(self._store.name, topic, partition, position, why)
+
+    # -- writing ------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        outgoing: Sequence[Outgoing],
+        offsets: Mapping[tuple[str, int], int],
+        hints: Mapping[int, str],
+    ) -> list[int]:
+        for partition in {partition for _, partition in offsets} | set(hints):
+            if partition not in self._owned:
+                raise CommitFailed(f"nothing was committed: partition {partition} is not owned")
+        try:
+            return self._commit(outgoing, offsets, hints)
+        except LogError as error:
+            self._positions.clear()
+            if isinstance(error, LogCorrupt | LogReadOnly):
+                raise
+            raise CommitFailed(f"nothing was committed: {error}") from error
+
+    def _commit(
+        self,
+        outgoing: Sequence[Outgoing],
+        offsets: Mapping[tuple[str, int], int],
+        hints: Mapping[int, str],
+    ) -> list[int]:
+        for hint in hints.values():
+            if len(hint.encode()) > HINT_BYTES:
+                raise ValueError(f"a hint takes at most {HINT_BYTES} bytes: {hint[:40]!r}...")
+        store, now, grown = self._store, self._clock(), len(outgoing)
+        moved = [(to, store.base(topic, p)) for (topic, p), to in offsets.items()]
+        with store.transaction() as connection:
+            given = store.insert((*record, now) for record in outgoing)
+            for (topic, partition), to in offsets.items():
+                grown += to - (store.stream(topic, partition).committed or 0)
+            connection.executemany("UPDATE streams SET committed = ? WHERE base = ?", moved)
+            connection.executemany("INSERT OR REPLACE INTO hints VALUES (?, ?)", hints.items())
+            self._trimmer.step(grown, now)
+        return given
+
+    def trim_journal(self, partition: int, before: int) -> None:
+        self._require_owned(partition)
+        with self._store.transaction():
+            start, end, _ = self._store.stream(JOURNAL, partition)
+            if before > start:
+                self._trimmer.move_start(JOURNAL, partition, min(before, end))
+
+    def _require_owned(self, partition: int) -> None:
+        if partition not in self._owned:
+            raise ValueError(f"partition {partition} is not owned: it has to be gained in a poll")
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+            self._place.release()
+
+
+def _shares(backlog: Mapping[tuple[str, int], int], limit: int) -> dict[tuple[str, int], int]:
+    """Divide the limit evenly; what the shorter backlogs leave goes to the longer ones."""
+    shares = dict.fromkeys(backlog, 0)
+    for rank, name in enumerate(sorted(backlog, key=backlog.__getitem__)):
+        shares[name] = min(backlog[name], -(-limit // (len(backlog) - rank)))
+        limit -= shares[name]
+    return shares
+
+
+def _by_time(blocks: list[list[Record]]) -> list[Record]:
+    """Interleave blocks by time as far as their own order allows, controls before the rest.
+
+    Nobody may rely on it, but what was sent first is then mostly dealt with first.
+    """
+    if len(blocks) == 1:
+        return blocks[0]
+    blocks.sort(key=lambda block: -INPUTS.index(block[0].topic))
+    records = list(itertools.chain.from_iterable(blocks))
+    times = [
+        moment
+        for block in blocks
+        for moment in itertools.accumulate((record.timestamp for record in block), max)
+    ]
+    return [records[place] for place in sorted(range(len(records)), key=times.__getitem__)]
+
+
+class SqliteClient(LogClient):
+    """Anyone's side of the embedded log.
+
+    Parameters
+    ----------
+    source, partitions, busy_seconds, clock
+        As for `SqliteLog`.
+    partitioner
+        How a key finds its partition: "murmur2", "crc32", or "none" if it is always given.
+    """
+
+    def __init__(
+        self,
+        source: Path | Place,
+        partitions: int | None = None,
+        *,
+        partitioner: str = "murmur2",
+        busy_seconds: float = BUSY_SECONDS,
+        clock: Clock = wall_clock,
+    ) -> None:
+        if partitioner != "none":
+            hash_named(partitioner)
+        self._partitioner = partitioner
+        self._clock = clock
+        self._keyless = itertools.count()
+        self._store = place_of(source, busy_seconds).open(partitions)
+
+    @property
+    def partitions(self) -> int:
+        return self._store.partitions
+
+    def append_many(self, records: Iterable[Incoming]) -> list[tuple[int, int]]:
+        # Placed before the transaction begins, to keep it short.
+        now = self._clock()
+        rows = [
+            (
+                topic,
+                self._partition_for(key) if partition is None else partition,
+                key,
+                value,
+                now if timestamp is None else timestamp,
+            )
+            for topic, key, value, partition, timestamp in records
+        ]
+        with self._store.transaction():
+            offsets = self._store.insert(rows)
+        return [(row[1], offset) for row, offset in zip(rows, offsets, strict=True)]
+
+    def _partition_for(self, key: bytes | None) -> int:
+        if key is None:
+            return next(self._keyless) % self.partitions
+        partition = partition_for(key, self.partitions, self._partitioner)
+        if partition is None:
+            raise ValueError('with the partitioner "none", every record must name its partition')
+        return partition
+
+    def read(
+        self, topic: str, partition: int, start: int | None = None, stop: int | None = None
+    ) -> Iterator[Record]:
+        first, end, _ = self._store.stream(topic, partition)
+        if start is not None and start < first:
+            raise gone(self._store.name, topic, partition, start, f"the oldest kept is {first}")
+        return self._store.scan(
+            topic,
+            partition,
+            first if start is None else start,
+            end if stop is None else min(stop, end),
+        )
+
+    def start_offset(self, topic: str, partition: int) -> int:
+        return self._store.stream(topic, partition).start
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        return self._store.stream(topic, partition).next
+
+    def close(self) -> None:
+        self._store.close()

@@ -1,0 +1,253 @@
+"""Where the embedded log lives: a file that many processes share, or this process' memory."""
+
+import fcntl
+import os
+import sqlite3
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import Final, Self
+
+from fair_allocator.errors import LogLocked, LogReadOnly, LogUnavailable
+from fair_allocator.log.sqlite_store import Door, Store, is_busy, log_error
+
+BUSY_SECONDS: Final = 30.0
+"""How long to wait for another's transaction; the longest one is a commit, some ms."""
+
+PAUSE: Final = 0.000_3
+"""Seconds between two attempts to get in: a short commit takes about as long."""
+
+Path = str | os.PathLike[str]
+
+
+class Place(ABC):
+    """Somewhere a log can be."""
+
+    @abstractmethod
+    def claim(self) -> None:
+        """Become the one service here, until `release` or the end of the process.
+
+        Raises
+        ------
+        LogLocked
+            If there is one.
+        """
+
+    @abstractmethod
+    def release(self) -> None:
+        """Make room for another service; releasing twice does no harm."""
+
+    @abstractmethod
+    def open(self, partitions: int | None) -> Store:
+        """Connect, and create the log if there is none and `partitions` says how many."""
+
+
+class File(Place):
+    """A log in a file, with companions: two of SQLite's, `.lock` (its service) and `.turn`.
+
+    It must be on a local disk: the write-ahead log needs memory shared between its users.
+
+    Parameters
+    ----------
+    path
+        The file; its directory must exist.
+    busy_seconds
+        How long to wait for another's transaction.
+    """
+
+    def __init__(self, path: Path, busy_seconds: float = BUSY_SECONDS) -> None:
+        # A later change of directory must not lead to another file, nor ":memory:" to none.
+        self.path = os.path.abspath(path)
+        self._busy_seconds = busy_seconds
+        self._lock: int | None = None
+
+    def claim(self) -> None:
+        self._find_directory()
+        lock = _open_beside(self.path, ".lock", os.O_RDWR)
+        try:
+            # The kernel frees it when the process ends, however it ends.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+        except BlockingIOError:
+            holder = os.pread(lock, 20, 0).strip()
+            os.close(lock)
+            pid = int(holder) if holder.isdigit() else None
+            raise LogLocked(
+                f"{self.path} is in use by another service, process {pid or 'unknown'}: stop that "
+                "one first",
+                pid,
+            ) from None
+        except OSError as error:
+            os.close(lock)
+            raise LogUnavailable(f"{self.path}.lock: {error.strerror}") from error
+        self._lock = lock
+
+    def release(self) -> None:
+        if self._lock is not None:
+            # Said aloud, for a forked child may have inherited the descriptor.
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+            os.close(self._lock)
+            self._lock = None
+
+    def open(self, partitions: int | None) -> Store:
+        self._find_directory()
+        if partitions is None and not os.path.exists(self.path):
+            raise LogUnavailable(
+                f"{self.path} does not exist; start a service on it, or say how many partitions "
+                "it shall have"
+            )
+        connection = self._connect()
+        try:
+            self._keep_journal(connection)
+            return Store(_Turnstile(connection, self.path, self._busy_seconds), partitions)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _find_directory(self) -> None:
+        directory = os.path.dirname(self.path)
+        if not os.path.isdir(directory):
+            raise LogUnavailable(f"{directory} is not a directory: create it, or name another")
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            return sqlite3.connect(
+                self.path,
+                timeout=self._busy_seconds,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+        except sqlite3.Error as error:
+            raise log_error(self.path, error) from error
+
+    def _keep_journal(self, connection: sqlite3.Connection) -> None:
+        """Turn the write-ahead log on, with which readers and the writer do not wait."""
+        try:
+            # SQLite does not wait here while another turns it on.
+            deadline = time.monotonic() + self._busy_seconds
+            _retry(partial(connection.execute, "PRAGMA journal_mode = WAL"), deadline)
+        except sqlite3.Error as error:
+            raise log_error(self.path, error) from error
+        # Every commit is on the disk when it returns.
+        connection.execute("PRAGMA synchronous = FULL")
+
+
+class _Turnstile(Door):
+    """Lets the writers of a file in one after the other.
+
+    SQLite alone lets waiters poll, and one that appends in a tight loop is always faster: a
+    service was seen to wait for seconds. So who wants to write first takes the turnstile (a lock
+    on a file of its own), waits there for SQLite's lock, and leaves the turnstile once inside.
+    Who has just been inside finds the turnstile taken, and waits behind. Writers that ignore the
+    turnstile do no harm: SQLite's lock is what counts.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: str, busy_seconds: float) -> None:
+        super().__init__(connection, path)
+        self._busy_seconds = busy_seconds
+        self._identity = self._look()
+        self._turnstile: int | None = None
+
+    def begin(self) -> None:
+        if self._look() != self._identity:
+            # SQLite would go on writing to a file that nobody can find any more.
+            raise LogUnavailable(
+                f"{self.name} was removed or replaced while in use: put it back, and restart"
+            )
+        if self._turnstile is None:
+            self._turnstile = _open_beside(self.name, ".turn", os.O_RDONLY)
+        deadline = time.monotonic() + self._busy_seconds
+        try:
+            _retry(partial(fcntl.flock, self._turnstile, fcntl.LOCK_EX | fcntl.LOCK_NB), deadline)
+        except OSError as error:
+            raise LogUnavailable(f"{self.name}.turn: {error.strerror}; try again") from error
+        try:
+            # SQLite's own waiting doubles its pauses, in which nobody would get in.
+            self.connection.execute("PRAGMA busy_timeout = 0")
+            _retry(partial(self.connection.execute, "BEGIN IMMEDIATE"), deadline)
+        finally:
+            fcntl.flock(self._turnstile, fcntl.LOCK_UN)
+            self.connection.execute(f"PRAGMA busy_timeout = {int(self._busy_seconds * 1_000)}")
+
+    def close(self) -> None:
+        self.connection.close()
+        if self._turnstile is not None:
+            os.close(self._turnstile)
+            self._turnstile = None
+
+    def _look(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.name)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+
+def _retry(attempt: Callable[[], object], deadline: float) -> None:
+    """Try until nobody is in the way, or the time is up."""
+    while True:
+        try:
+            attempt()
+            return
+        except (BlockingIOError, sqlite3.OperationalError) as error:
+            busy = isinstance(error, BlockingIOError) or is_busy(error)
+            if not busy or time.monotonic() >= deadline:
+                raise
+        time.sleep(PAUSE)
+
+
+def _open_beside(path: str, suffix: str, mode: int) -> int:
+    try:
+        return os.open(path + suffix, mode | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise LogReadOnly(
+            f"{path}{suffix}: {error.strerror}; to write, this user needs write access to the "
+            "log and to its directory"
+        ) from error
+
+
+class Memory(Place):
+    """A log in this process' memory, for tests: shared by all who are given this object."""
+
+    def __init__(self) -> None:
+        self._door = Door(
+            sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False),
+            "the log in memory",
+        )
+        self._claimed = False
+
+    def claim(self) -> None:
+        with self._door.lock:
+            if self._claimed:
+                pid = os.getpid()
+                raise LogLocked(f"the log is in use by another service, process {pid}", pid)
+            self._claimed = True
+
+    def release(self) -> None:
+        self._claimed = False
+
+    def open(self, partitions: int | None) -> Store:
+        return Store(self._door, partitions)
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._door.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def place_of(source: Path | Place, busy_seconds: float) -> Place:
+    """Return the place a log was given by."""
+    return source if isinstance(source, Place) else File(source, busy_seconds)

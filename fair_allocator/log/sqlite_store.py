@@ -1,0 +1,375 @@
+"""The tables of the embedded log, and the transactions on them.
+
+All records are in one table. Its key packs topic, partition and offset into one integer, so that
+a topic's partition is a contiguous run of rows: appending, reading on and trimming are each one
+step down a B-tree and then along it. A second, small table has a row for each topic's partition:
+its start, its end (so that offsets are never given twice) and the position committed.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import Final, NamedTuple
+
+from fair_allocator.errors import (
+    ConfigurationError,
+    LogCorrupt,
+    LogError,
+    LogReadOnly,
+    LogTooNew,
+    LogUnavailable,
+    OffsetGone,
+)
+from fair_allocator.log.base import TOPICS, Record
+
+APPLICATION_ID: Final = 0x46414C47
+"""Marks the file as ours in SQLite's header ("FALG")."""
+
+SCHEMA_VERSION: Final = 1
+
+OFFSET_BITS: Final = 44
+"""Leaves room for 2**44 records in each of 2**19 topics' partitions in SQLite's 63 bits."""
+
+MAX_PARTITIONS: Final = 2**19 // len(TOPICS)
+
+CHUNK_RECORDS: Final = 1_000
+CHUNK_BYTES: Final = 32 * 2**20
+"""What is read at once at most: no reader fills the memory or keeps the WAL from shrinking."""
+
+# The value comes last: a scan of timestamps then never reads the pages of large values.
+_SCHEMA: Final = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE hints ("partition" INTEGER PRIMARY KEY, hint TEXT NOT NULL);
+CREATE TABLE streams (
+    base INTEGER PRIMARY KEY, topic TEXT NOT NULL, "partition" INTEGER NOT NULL,
+    start INTEGER NOT NULL, next INTEGER NOT NULL, committed INTEGER
+);
+CREATE TABLE records (
+    id INTEGER PRIMARY KEY, timestamp INTEGER NOT NULL, key BLOB, value BLOB
+)
+"""
+
+Row = tuple[str, int, bytes | None, bytes | None, int]
+"""Topic, partition, key, value, timestamp."""
+
+
+class Stream(NamedTuple):
+    """One topic's partition: what it holds, and how far it was dealt with."""
+
+    start: int
+    next: int
+    committed: int | None
+
+
+class Door:
+    """The way to a database that only this process can reach.
+
+    Attributes
+    ----------
+    connection
+        In autocommit mode, usable from any thread.
+    name
+        What error messages call the log.
+    lock
+        Held by whoever uses the connection.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, name: str) -> None:
+        self.connection = connection
+        self.name = name
+        self.lock = threading.RLock()
+
+    def begin(self) -> None:
+        """Begin a transaction, once nobody else is in one."""
+        self.connection.execute("BEGIN IMMEDIATE")
+
+    def close(self) -> None:
+        """Let go of what this user alone has needed."""
+
+
+class Store:
+    """The log's tables behind a door, for any number of threads.
+
+    Creates them with that many partitions if there are none; a number must agree with them
+    otherwise, and None takes what is there.
+    """
+
+    def __init__(self, door: Door, partitions: int | None) -> None:
+        self.name = door.name
+        self.connection = door.connection
+        self._door = door
+        self._closed = False
+        if partitions is not None and not 0 < partitions <= MAX_PARTITIONS:
+            raise ConfigurationError(
+                f"a log has 1 to {MAX_PARTITIONS} partitions, not {partitions}"
+            )
+        self.partitions = self._agree(partitions)
+        self._bases = {
+            (topic, partition): (place * self.partitions + partition) << OFFSET_BITS
+            for place, topic in enumerate(TOPICS)
+            for partition in range(self.partitions)
+        }
+        self._names = {base: name for name, base in self._bases.items()}
+
+    # -- the tables ---------------------------------------------------------------------------
+
+    def _agree(self, wanted: int | None) -> int:
+        found = self._partitions_found()
+        if found is None and wanted is not None:
+            with self.transaction():
+                # Another process may have been faster between looking and locking.
+                if self._partitions_found() is None:
+                    self._create(wanted)
+            found = self._partitions_found()
+        if found is None:
+            raise LogUnavailable(
+                f"{self.name}: there is no log in it yet; start a service on it, "
+                "or say how many partitions it shall have"
+            )
+        if wanted is not None and wanted != found:
+            raise ConfigurationError(
+                f"{self.name} has {found} partitions, but {wanted} are configured. The number is "
+                f"fixed when a log is created, since keys would move: configure {found}, or start "
+                "a new file"
+            )
+        return found
+
+    def _partitions_found(self) -> int | None:
+        with self.using() as connection:
+            (mark,) = connection.execute("PRAGMA application_id").fetchone()
+            (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if mark != APPLICATION_ID:
+                if mark or tables:
+                    raise ConfigurationError(
+                        f"{self.name} is an SQLite database of something else; name another file"
+                    )
+                return None
+            meta = dict(connection.execute("SELECT name, value FROM meta"))
+        version = meta.get("schema", 0)
+        if version > SCHEMA_VERSION:
+            raise LogTooNew(
+                f"{self.name} has schema {version}, this version knows up to {SCHEMA_VERSION}: "
+                "use the newer version that wrote it"
+            )
+        if version < 1 or "partitions" not in meta:
+            raise LogCorrupt(f"{self.name}: its table of settings is damaged; restore a copy")
+        return int(meta["partitions"])
+
+    def _create(self, partitions: int) -> None:
+        for statement in _SCHEMA.split(";"):
+            self.connection.execute(statement)
+        self.connection.executemany(
+            "INSERT INTO meta VALUES (?, ?)",
+            [("schema", SCHEMA_VERSION), ("partitions", partitions)],
+        )
+        self.connection.executemany(
+            "INSERT INTO streams VALUES (?, ?, ?, 0, 0, NULL)",
+            (
+                ((place * partitions + partition) << OFFSET_BITS, topic, partition)
+                for place, topic in enumerate(TOPICS)
+                for partition in range(partitions)
+            ),
+        )
+        self.connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+    def check(self, thorough_bytes: int) -> None:
+        """Look for damage: everywhere if the database is small, else where it matters most."""
+        with self.using() as connection:
+            (pages,) = connection.execute("PRAGMA page_count").fetchone()
+            (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+            thorough = pages * page_bytes <= thorough_bytes
+            checks = ("(1)",) if thorough else ("(meta)", "(hints)", "(streams)")
+            for part in checks:
+                (verdict,) = connection.execute(f"PRAGMA quick_check{part}").fetchone()
+                if verdict != "ok":
+                    raise LogCorrupt(f"{self.name} is damaged ({verdict}); restore a copy")
+        for topic, partition in self._bases:
+            stream = self.stream(topic, partition)
+            for place in {stream.start, stream.next - 1} if stream.start < stream.next else ():
+                self.read(topic, partition, place, place + 1)
+
+    # -- transactions -------------------------------------------------------------------------
+
+    @contextmanager
+    def using(self) -> Iterator[sqlite3.Connection]:
+        """Hold the connection for oneself; what SQLite raises becomes one of our errors."""
+        with self._door.lock:
+            if self._closed:
+                raise LogUnavailable(f"{self.name} was closed")
+            try:
+                yield self.connection
+            except sqlite3.Error as error:
+                raise log_error(self.name, error) from error
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Hold the connection and the one right to write; all that is written counts, or none."""
+        with self.using() as connection:
+            self._door.begin()
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                # SQLite may have rolled back by itself; a failing rollback leaves nothing either.
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+
+    def version(self) -> tuple[int, int]:
+        """Return what differs whenever anyone has committed something in between."""
+        with self.using() as connection:
+            (others,) = connection.execute("PRAGMA data_version").fetchone()
+            return others, connection.total_changes
+
+    def close(self) -> None:
+        """Let go of the database; closing twice does no harm."""
+        with self._door.lock:
+            if not self._closed:
+                self._closed = True
+                self._door.close()
+
+    # -- records ------------------------------------------------------------------------------
+
+    def base(self, topic: str, partition: int) -> int:
+        """Return the key of the record with offset 0, whether or not there is one."""
+        base = self._bases.get((topic, partition))
+        if base is None:
+            raise ValueError(
+                f"no partition {partition!r} of topic {topic!r}: the topics are "
+                f"{', '.join(TOPICS)}, with partitions 0 to {self.partitions - 1}"
+            )
+        return base
+
+    def stream(self, topic: str, partition: int) -> Stream:
+        """Return what a topic's partition holds."""
+        base = self.base(topic, partition)
+        with self.using() as connection:
+            row = connection.execute(
+                "SELECT start, next, committed FROM streams WHERE base = ?", (base,)
+            ).fetchone()
+        if row is None:
+            raise self._damaged(topic, partition)
+        return Stream(*row)
+
+    def ends(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
+        """Return the ends of all partitions of topics, all as of one moment."""
+        places = [TOPICS.index(topic) for topic in topics]
+        span = self.partitions << OFFSET_BITS
+        with self.using() as connection:
+            rows = connection.execute(
+                "SELECT base, next FROM streams WHERE base >= ? AND base < ?",
+                (min(places) * span, (max(places) + 1) * span),
+            ).fetchall()
+        return {self._names[base]: end for base, end in rows}
+
+    def insert(self, rows: Iterable[Row]) -> list[int]:
+        """Append rows within a transaction; return the offset of each."""
+        offsets: list[int] = []
+        packed: list[tuple[int, int, bytes | None, bytes | None]] = []
+        ends: dict[int, int] = {}
+        for topic, partition, key, value, timestamp in rows:
+            base = self.base(topic, partition)
+            offset = ends.get(base)
+            if offset is None:
+                offset = self.stream(topic, partition).next
+            ends[base] = offset + 1
+            offsets.append(offset)
+            packed.append((base + offset, timestamp, key, value))
+        self.connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?)", packed)
+        self.connection.executemany(
+            "UPDATE streams SET next = ? WHERE base = ?",
+            [(end, base) for base, end in ends.items()],
+        )
+        return offsets
+
+    def read(
+        self,
+        topic: str,
+        partition: int,
+        start: int,
+        stop: int,
+        limit: int = CHUNK_RECORDS,
+        room: int = CHUNK_BYTES,
+    ) -> list[Record]:
+        """Return records from a position that exists on: at least one, not much above `room`."""
+        base = self.base(topic, partition)
+        records: list[Record] = []
+        with self.using() as connection:
+            rows = connection.execute(
+                "SELECT id, timestamp, key, value FROM records WHERE id >= ? AND id < ?"
+                " ORDER BY id LIMIT ?",
+                (base + start, base + stop, limit),
+            )
+            with closing(rows):
+                for id, timestamp, key, value in rows:
+                    records.append(Record(topic, partition, id - base, key, value, timestamp))
+                    if value is not None:
+                        room -= len(value)
+                        if room <= 0:
+                            break
+        if not records or records[-1].offset - start + 1 != len(records):
+            self._explain_gap(topic, partition, start)
+        return records
+
+    def scan(self, topic: str, partition: int, start: int, stop: int) -> Iterator[Record]:
+        """Yield records of a range that exists, holding the connection only now and then."""
+        while start < stop:
+            records = self.read(topic, partition, start, stop)
+            yield from records
+            start = records[-1].offset + 1
+
+    def _explain_gap(self, topic: str, partition: int, start: int) -> None:
+        first = self.stream(topic, partition).start
+        if start < first:
+            raise gone(self.name, topic, partition, start, f"the oldest kept is {first}")
+        raise self._damaged(topic, partition)
+
+    def _damaged(self, topic: str, partition: int) -> LogCorrupt:
+        return LogCorrupt(
+            f"{self.name} is damaged: {topic}/{partition} lacks records it should have; "
+            "restore a copy"
+        )
+
+
+def gone(name: str, topic: str, partition: int, offset: int, why: str) -> OffsetGone:
+    """Return the error of a position that is not there."""
+    return OffsetGone(f"{name}: {topic}/{partition} has no position {offset}, {why}")
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Tell whether another is in the way, who will be done soon."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
+def log_error(name: str, error: sqlite3.Error) -> LogError:
+    """Return one of our errors for one of SQLite's."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)
+    kind, advice = _MEANINGS.get(code & 0xFF, (LogError, "this should not happen"))
+    return kind(f"{name}: {error}; {advice}")
+
+
+_MEANINGS: Final[dict[int, tuple[type[LogError], str]]] = {
+    sqlite3.SQLITE_FULL: (LogUnavailable, "the disk is full: make room, nothing is lost"),
+    sqlite3.SQLITE_IOERR: (
+        LogUnavailable,
+        "the disk refuses: look at its health, its quota and the limit on file sizes",
+    ),
+    sqlite3.SQLITE_CANTOPEN: (
+        LogUnavailable,
+        "is it a file, and may this user read and write it and its directory?",
+    ),
+    sqlite3.SQLITE_BUSY: (LogUnavailable, "another process has been writing for too long"),
+    sqlite3.SQLITE_LOCKED: (LogUnavailable, "another thread has been writing for too long"),
+    sqlite3.SQLITE_PROTOCOL: (LogUnavailable, "too many processes are opening it: try again"),
+    sqlite3.SQLITE_READONLY: (
+        LogReadOnly,
+        "this user needs write access to the file and to its directory",
+    ),
+    sqlite3.SQLITE_CORRUPT: (LogCorrupt, "the file is damaged: restore a copy"),
+    sqlite3.SQLITE_NOTADB: (
+        LogCorrupt,
+        "it is no log, or its beginning is damaged: name another file, or restore a copy",
+    ),
+    sqlite3.SQLITE_CONSTRAINT: (LogCorrupt, "the file is damaged: restore a copy"),
+}

@@ -1,0 +1,101 @@
+"""Keeps the embedded log from growing for ever, a small step with each commit."""
+
+from collections import deque
+from typing import Final
+
+from fair_allocator.errors import ConfigurationError
+from fair_allocator.log.base import INPUTS, JOURNAL, TOPICS
+from fair_allocator.log.sqlite_store import Store
+
+VISITS: Final = 16
+"""How many topics' partitions a commit looks at; with all of them it would slow down."""
+
+SPARE_ROWS: Final = 500
+"""What a commit deletes beyond twice its own growth, so that a backlog shrinks."""
+
+
+class Trimmer:
+    """Deletes records that need not be kept any longer, within the commits of a service.
+
+    Trimming has two steps. A topic's partition is given a later start, which hides its records
+    at once; the rows below the start are deleted over the next commits, and their pages used
+    again. An input is never trimmed beyond what was committed, the journal only as it is told.
+
+    Parameters
+    ----------
+    retain_records, retain_seconds
+        How many records of each topic's partition to keep, and how long; None for ever. With
+        both, a record goes when either says so.
+    """
+
+    def __init__(
+        self, store: Store, retain_records: int | None, retain_seconds: float | None
+    ) -> None:
+        if min(retain_records or 0, retain_seconds or 0) < 0:
+            raise ConfigurationError("retain_records and retain_seconds cannot be negative")
+        self._store = store
+        self._records = retain_records
+        self._seconds = retain_seconds
+        forever = retain_records is None and retain_seconds is None
+        topics = (JOURNAL,) if forever else TOPICS
+        self._round = deque((t, p) for t in topics for p in range(store.partitions))
+
+    def step(self, grown: int, now: int) -> None:
+        """Trim a little, within a transaction by which the log has grown that many records."""
+        budget = 2 * grown + SPARE_ROWS
+        for _ in range(min(VISITS, len(self._round))):
+            budget -= self._visit(*self._round[0], budget, now)
+            if budget <= 0:
+                # There is more to delete here: come back to it first.
+                return
+            self._round.rotate(-1)
+
+    def _visit(self, topic: str, partition: int, budget: int, now: int) -> int:
+        base, connection = self._store.base(topic, partition), self._store.connection
+        start = self._new_start(topic, partition, budget, now)
+        (oldest,) = connection.execute(
+            "SELECT min(id) FROM records WHERE id >= ? AND id < ?", (base, base + start)
+        ).fetchone()
+        if oldest is None:
+            return 0
+        return connection.execute(
+            "DELETE FROM records WHERE id >= ? AND id < ?",
+            (oldest, min(oldest + budget, base + start)),
+        ).rowcount
+
+    def _new_start(self, topic: str, partition: int, budget: int, now: int) -> int:
+        stream = self._store.stream(topic, partition)
+        if topic == JOURNAL:
+            return stream.start
+        done = stream.next
+        if topic in INPUTS:
+            done = min(done, stream.committed or 0)
+        start = stream.start
+        if self._records is not None:
+            start = max(start, stream.next - self._records)
+        if self._seconds is not None:
+            oldest_kept = now - int(self._seconds * 1_000)
+            start = self._first_young(topic, partition, start, budget, oldest_kept)
+        start = max(stream.start, min(start, done))
+        if start > stream.start:
+            self.move_start(topic, partition, start)
+        return start
+
+    def _first_young(
+        self, topic: str, partition: int, start: int, budget: int, oldest_kept: int
+    ) -> int:
+        base = self._store.base(topic, partition)
+        # Only the old records at the beginning count, so it stops at the first that is not.
+        rows = self._store.connection.execute(
+            "SELECT id FROM records WHERE id >= ? AND id < ? AND timestamp >= ?"
+            " ORDER BY id LIMIT 1",
+            (base + start, base + start + budget, oldest_kept),
+        ).fetchone()
+        return start + budget if rows is None else int(rows[0]) - base
+
+    def move_start(self, topic: str, partition: int, start: int) -> None:
+        """Hide the records below a position, within a transaction."""
+        self._store.connection.execute(
+            "UPDATE streams SET start = ? WHERE base = ?",
+            (start, self._store.base(topic, partition)),
+        )

@@ -1,0 +1,175 @@
+"""A pool as a shard hosts it: with its settings, and with rewards that are waited for in time."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fair_allocator.core.errors import InvalidPool
+from fair_allocator.core.fairness import Epoch
+from fair_allocator.core.pool import Assignment, Pool, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Hosting:
+    """What a shard was told of a pool beyond what the pool itself keeps.
+
+    Attributes
+    ----------
+    reward_timeout
+        Milliseconds of record time after which a reward is no longer waited for; None: never.
+    default_reward
+        The reward that is counted at the timeout; None: none.
+    on_demand
+        Whether the pool came from the template and was never configured by itself.
+    fingerprint
+        Of the template it was last made or changed by, for a pool on demand.
+    paused
+        Whether requests are turned away.
+    """
+
+    reward_timeout: int | None = None
+    default_reward: float | None = None
+    on_demand: bool = False
+    fingerprint: str = ""
+    paused: bool = False
+
+    def changed(self, settings: Mapping[str, Any]) -> "Hosting":
+        """Return this with the settings of a control or of the configuration file."""
+        timeout = settings.get("reward_timeout")
+        default = settings.get("default_reward")
+        return replace(
+            self,
+            reward_timeout=self.reward_timeout if timeout is None else round(timeout * 1000),
+            default_reward=self.default_reward if default is None else default,
+        )
+
+
+class HostedPool:
+    """A pool, its hosting, and its open requests in the order of their time."""
+
+    __slots__ = ("_waiting", "bucket", "epochs", "hosting", "pool", "scheduled")
+
+    def __init__(self, pool: Pool, hosting: Hosting, epochs: list[Epoch], bucket: int) -> None:
+        self.pool = pool
+        self.hosting = hosting
+        self.epochs = epochs
+        """Epochs that came into force and are not published yet; the pool appends to it."""
+        self.bucket = bucket
+        self.scheduled: int | None = None
+        """The time at which the shard will look for expired requests next."""
+        self._waiting: deque[tuple[int, Assignment]] = deque()
+
+    @classmethod
+    def made(
+        cls, name: str, settings: Mapping[str, Any], seed: int, remember: int, bucket: int
+    ) -> "HostedPool":
+        """Make a new pool from the settings of a control or of the configuration file."""
+        if settings.get("arms") is None:
+            raise InvalidPool("a new pool needs its arms")
+        epochs: list[Epoch] = []
+        pool = Pool(
+            settings["arms"],
+            settings.get("tolerance") or 0,
+            settings.get("learner") or "ucb1",
+            settings.get("rule") or "auto",
+            seed,
+            name=name,
+            remember=remember,
+            on_epoch=epochs.append,
+        )
+        return cls(pool, Hosting().changed(settings), epochs, bucket)
+
+    def reconfigure(self, settings: Mapping[str, Any]) -> None:
+        """Change the pool; refused settings raise `InvalidPool` and change nothing."""
+        self.pool.reconfigure(
+            settings.get("arms"),
+            settings.get("tolerance"),
+            settings.get("learner"),
+            settings.get("rule"),
+        )
+        self.hosting = self.hosting.changed(settings)
+
+    # -- requests and rewards -----------------------------------------------------------------
+
+    def assign(self, request_id: str, clock: int) -> Assignment:
+        """Decide a request that is not open or remembered."""
+        return self._wait(self.pool.assign(request_id), clock)
+
+    def follow(
+        self,
+        request_id: str,
+        arm: str,
+        epoch: int,
+        reason: Reason,
+        propensity: float | None,
+        clock: int,
+    ) -> None:
+        """Count a decision made before."""
+        self._wait(self.pool.follow(request_id, arm, epoch, reason, propensity), clock)
+
+    def _wait(self, assignment: Assignment, clock: int) -> Assignment:
+        self._waiting.append((clock, assignment))
+        # Answered requests leave gaps behind; the queue stays within twice the open ones.
+        if len(self._waiting) > 2 * len(self.pool.open) + 64:
+            self._waiting = deque(entry for entry in self._waiting if self.pool.is_open(entry[1]))
+        return assignment
+
+    def oldest(self) -> tuple[int, Assignment] | None:
+        """Return the oldest open assignment with its time."""
+        waiting, pool = self._waiting, self.pool
+        while waiting and not pool.is_open(waiting[0][1]):
+            waiting.popleft()
+        return waiting[0] if waiting else None
+
+    def expire(self, request_id: str) -> None:
+        """Stop waiting for a reward; count the default one if there is one."""
+        default = self.hosting.default_reward
+        if default is None:
+            self.pool.expire(request_id)
+        else:
+            self.pool.reward(request_id, default)
+
+    def due(self) -> int | None:
+        """Return when the oldest open request expires, None if none does."""
+        if self.hosting.reward_timeout is None:
+            return None
+        oldest = self.oldest()
+        return None if oldest is None else oldest[0] + self.hosting.reward_timeout
+
+    def expire_due(self, clock: int) -> int:
+        """Expire what is due by `clock`, oldest first; tell how many."""
+        count = 0
+        while (due := self.due()) is not None and due <= clock:
+            self.expire(self._waiting[0][1].request_id)
+            count += 1
+        return count
+
+    # -- plain data ---------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Return all that determines the pool's future, as plain data without caches."""
+        hosting = self.hosting
+        return {
+            "pool": self.pool.state(),
+            "reward_timeout": hosting.reward_timeout,
+            "default_reward": hosting.default_reward,
+            "on_demand": hosting.on_demand,
+            "fingerprint": hosting.fingerprint,
+            "paused": hosting.paused,
+            "clocks": [clock for clock, each in self._waiting if self.pool.is_open(each)],
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], bucket: int) -> "HostedPool":
+        """Make the hosted pool that `state` gave."""
+        epochs: list[Epoch] = []
+        fields = Hosting.__dataclass_fields__
+        hosted = cls(
+            Pool.from_state(state["pool"], on_epoch=epochs.append),
+            Hosting(**{field: state[field] for field in fields}),
+            epochs,
+            bucket,
+        )
+        hosted._waiting.extend(zip(state["clocks"], hosted.pool.open, strict=True))
+        return hosted

@@ -1,0 +1,108 @@
+"""What a shard decided, one entry per commit, chained so that nothing foreign can be folded.
+
+An entry's record is ``chain seq body``: the body is JSON, and the chain is a hash over the
+previous entry's chain and the body. A gap, a fork by a second writer and a flipped bit all break
+the chain, and are refused.
+
+The operations of a body are what was folded, in order, with pools by their place in its list:
+
+    ["t", clock]                                       time went on; what was due expired
+    ["a", pool, request, arm, epoch, forced, propensity]   a decision
+    ["r", pool, request, value]                        a reward for an open request
+    ["x", pool, request]                               expired early: too many were open
+    ["p", pool, settings, on_demand, fingerprint]      made or changed
+    ["z", pool, paused]                                paused or resumed
+    ["d", pool]                                        removed
+    ["f", pool, fingerprint]                           the configuration file's was taken up
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from fair_allocator.errors import JournalBroken
+
+ENTRY, PART, MANIFEST = b"entry", b"part", b"snapshot"
+"""The keys of journal records."""
+
+START_OF_CHAIN = "0" * 32
+
+Operation = list[Any]
+
+to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+@dataclass(slots=True)
+class Entry:
+    """One commit of a shard.
+
+    Attributes
+    ----------
+    seq, writer
+        Entries are numbered from 1; `writer` grows with every restore.
+    clock
+        The shard's time before the first operation.
+    offsets
+        The next offset of each input topic, after the last operation.
+    runs
+        What was folded, in order: ``[topic, first, last]``.
+    """
+
+    seq: int
+    writer: int
+    clock: int
+    offsets: dict[str, int]
+    runs: list[list[Any]] = field(default_factory=list)
+    pools: list[str] = field(default_factory=list)
+    ops: list[Operation] = field(default_factory=list)
+
+    def encode(self, previous: str) -> tuple[bytes, str]:
+        """Return the record's value and the chain up to it."""
+        body = to_json(
+            [self.writer, self.clock, self.offsets, self.runs, self.pools, self.ops]
+        ).encode("utf-8", "surrogatepass")
+        chain = _chain(previous, self.seq, body)
+        return b"%s %d %s" % (chain.encode(), self.seq, body), chain
+
+
+def _chain(previous: str, seq: int, body: bytes) -> str:
+    return blake2b(b"%s %d " % (previous.encode(), seq) + body, digest_size=16).hexdigest()
+
+
+def sequence_of(value: bytes) -> int:
+    """Return an entry's number without reading its body; 0 if it has none."""
+    number = value.split(b" ", 2)[1:2]
+    return int(number[0]) if number and number[0].isdigit() else 0
+
+
+def decode_chain(
+    values: Iterable[tuple[int, bytes]], seq: int, chain: str, partition: int
+) -> Iterable[tuple[Entry, str]]:
+    """Read the entries that follow `seq` and its `chain`; each comes with the chain up to it.
+
+    Raises
+    ------
+    JournalBroken
+        At the first entry that is missing, damaged or not the previous one's successor.
+    """
+    for offset, value in values:
+        place = f"journal {partition} @ {offset}"
+        said, _, rest = value.partition(b" ")
+        number, _, body = rest.partition(b" ")
+        if not number.isdigit():
+            raise JournalBroken(f"{place}: not an entry; the record is damaged")
+        if int(number) <= seq:
+            raise JournalBroken(
+                f"{place}: entry {int(number)} comes after entry {seq}: two writers were at work"
+            )
+        if int(number) > seq + 1:
+            raise JournalBroken(f"{place}: entries {seq + 1} to {int(number) - 1} are missing")
+        seq += 1
+        chain = _chain(chain, seq, body)
+        if said != chain.encode():
+            raise JournalBroken(
+                f"{place}: entry {seq} is damaged or does not follow entry {seq - 1}"
+            )
+        yield Entry(seq, *json.loads(body)), chain

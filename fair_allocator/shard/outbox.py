@@ -1,0 +1,136 @@
+"""The outgoing records of one commit, in order."""
+
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+from fair_allocator.core.fairness import Epoch
+from fair_allocator.core.pool import Assignment, Pool
+from fair_allocator.events import (
+    DeadLetter,
+    EpochEvent,
+    Folded,
+    Reason,
+    RemovedEvent,
+    Standing,
+    TickEvent,
+)
+from fair_allocator.log.base import Outgoing, Record
+from fair_allocator.shard.journal import to_json
+
+ARMS_A_RECORD = 1_000
+"""Arms in one record of a complete epoch: about 100 kB, well below a message limit."""
+
+
+class Outbox:
+    """Writes events for one partition; `offsets` is the shard's own, looked at when writing."""
+
+    def __init__(self, partition: int, offsets: dict[str, int]) -> None:
+        self.records: list[Outgoing] = []
+        self._partition = partition
+        self._offsets = offsets
+
+    def take(self) -> list[Outgoing]:
+        """Return what was written since the last time."""
+        records, self.records = self.records, []
+        return records
+
+    def _folded(self) -> Folded:
+        return Folded(**self._offsets)
+
+    def _add(self, topic: str, pool: str, value: str) -> None:
+        self.records.append(
+            Outgoing(topic, self._partition, _utf8(pool), value.encode("utf-8", "surrogatepass"))
+        )
+
+    def assignment(self, pool: str, made: Assignment, *, repeat: bool = False) -> None:
+        """Write an `AssignmentEvent`; by hand, since this is the one record per request."""
+        offsets, propensity = self._offsets, made.propensity
+        self._add(
+            "assignments",
+            pool,
+            f'{{"type":"assignment","request_id":{to_json(made.request_id)},'
+            f'"pool":{to_json(pool)},"arm":{to_json(made.arm)},"round":{made.round},'
+            f'"epoch":{made.epoch},"reason":"{made.reason}",'
+            f'"propensity":{"null" if propensity is None else repr(propensity)},'
+            f'"partition":{self._partition},"folded":{{"requests":{offsets["requests"]},'
+            f'"rewards":{offsets["rewards"]},"controls":{offsets["controls"]}}},'
+            f'"repeat":{"true" if repeat else "false"}}}',
+        )
+
+    def epoch(self, pool: str, epoch: Epoch, chunk: int = 0, chunks: int = 0) -> None:
+        """Write what came into force; `chunks` above 0 for one that names every arm."""
+        event = EpochEvent(
+            pool=pool,
+            epoch=epoch.number,
+            round=epoch.round,
+            rule=epoch.rule,
+            tolerance=str(epoch.tolerance),
+            bound=epoch.bound,
+            complete=chunks > 0,
+            chunk=chunk,
+            chunks=max(1, chunks),
+            arms={
+                arm: Standing(quota=str(quota), entitled=str(entitled), pulls=pulls)
+                for arm, (quota, entitled, pulls) in epoch.arms.items()
+            },
+            partition=self._partition,
+            folded=self._folded(),
+        )
+        self._add("assignments", pool, event.model_dump_json())
+
+    def standing(self, pool: Pool) -> None:
+        """Write where every arm stands, in as many records as it takes."""
+        epoch = pool.in_force()
+        arms = iter(epoch.arms.items())
+        chunks = -(-len(epoch.arms) // ARMS_A_RECORD)
+        for chunk in range(chunks):
+            some = replace(epoch, arms=dict(islice(arms, ARMS_A_RECORD)))
+            self.epoch(pool.name, some, chunk, chunks)
+
+    def tick(self, clock: int) -> None:
+        """Write that time passed by itself and requests expired."""
+        event = TickEvent(clock=clock, partition=self._partition, folded=self._folded())
+        self.records.append(
+            Outgoing("assignments", self._partition, None, event.model_dump_json().encode())
+        )
+
+    def removed(self, pool: str, rounds: int) -> None:
+        """Write that a pool is gone."""
+        event = RemovedEvent(
+            pool=pool, rounds=rounds, partition=self._partition, folded=self._folded()
+        )
+        self._add("assignments", pool, event.model_dump_json())
+
+    def dead_letter(self, record: Record, reason: Reason, message: str) -> None:
+        """Write an input that could not be used, with its bytes."""
+        letter = DeadLetter(
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            timestamp=record.timestamp,
+            reason=reason,
+            message=message,
+            key=_base64(record.key),
+            value=_base64(record.value),
+        )
+        self.records.append(
+            Outgoing("dead-letters", self._partition, record.key, letter.model_dump_json().encode())
+        )
+
+
+def _utf8(name: str) -> bytes:
+    return name.encode("utf-8", "surrogatepass")
+
+
+def _base64(data: bytes | None) -> str | None:
+    return None if data is None else b64encode(data).decode()
+
+
+def epochs_around(epochs: list[Epoch], round: int) -> tuple[Iterator[Epoch], Iterator[Epoch]]:
+    """Split epochs into those in force before `round` was decided and those after it."""
+    return (
+        (epoch for epoch in epochs if epoch.round <= round),
+        (epoch for epoch in epochs if epoch.round > round),
+    )

@@ -1,0 +1,133 @@
+"""The one way to a shard's state: its newest readable snapshot, and the entries after it.
+
+Used on start, when a partition is gained, and after a commit that failed.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from fair_allocator.errors import JournalBroken, OffsetGone
+from fair_allocator.log.base import Log, Record
+from fair_allocator.shard.journal import (
+    ENTRY,
+    MANIFEST,
+    PART,
+    START_OF_CHAIN,
+    decode_chain,
+    sequence_of,
+)
+from fair_allocator.shard.shard import Shard, ShardSettings
+from fair_allocator.shard.snapshot import Manifest, Snapshots, unsealed
+
+Progress = Callable[[int, int], None]
+"""Told now and then how many journal records were read, and how many entries applied."""
+
+
+@dataclass(slots=True)
+class _Journal:
+    """What was read of a journal: the newest readable snapshot, and what may follow it."""
+
+    manifest: Manifest | None = None
+    manifest_offset: int = 0
+    buckets: list[bytes] = field(default_factory=list)
+    entries: list[tuple[int, bytes]] = field(default_factory=list)
+    parts: dict[int, bytes | None] = field(default_factory=dict)
+    damaged: int = 0
+
+    def add(self, record: Record) -> None:
+        if record.key == ENTRY:
+            self.entries.append((record.offset, record.value or b""))
+        elif record.key == PART:
+            self.parts[record.offset] = unsealed(record.value)
+        elif record.key == MANIFEST:
+            place = f"journal {record.partition} @ {record.offset}"
+            manifest = Manifest.read(record.value, place)
+            buckets = None if manifest is None else self._buckets(manifest)
+            if manifest is None or buckets is None:
+                self.damaged += 1
+                return
+            self.manifest, self.manifest_offset, self.buckets = manifest, record.offset, buckets
+            self.entries = [e for e in self.entries if sequence_of(e[1]) > manifest.seq]
+
+    def _buckets(self, manifest: Manifest) -> list[bytes] | None:
+        """Return the bytes of each bucket, None if a part is missing or damaged."""
+        buckets = []
+        for offsets, _, _ in manifest.places:
+            parts = [self.parts.get(offset) for offset in offsets]
+            if any(part is None for part in parts):
+                return None
+            buckets.append(b"".join(part for part in parts if part is not None))
+        return buckets
+
+
+def restore(
+    log: Log,
+    partition: int,
+    settings: ShardSettings,
+    *,
+    every_entries: int = 500,
+    chunk_bytes: int = 262_144,
+    progress: Progress = lambda _read, _applied: None,
+) -> tuple[Shard, Snapshots]:
+    """Return a partition's shard as of the end of its journal, and what goes on snapshotting it.
+
+    Raises
+    ------
+    JournalBroken
+        If the journal has a gap, a fork or damage that no snapshot bridges. Nothing is guessed.
+    """
+    journal = _read(log, partition, progress)
+    shard = Shard(partition, settings)
+    snapshots = Snapshots(shard, every_entries, chunk_bytes)
+    seq, chain, covered = 0, START_OF_CHAIN, {}
+    manifest = journal.manifest
+    if manifest is not None:
+        shard.adopt(
+            manifest.seq,
+            manifest.chain,
+            manifest.writer,
+            manifest.clock,
+            manifest.offsets,
+            manifest.applied,
+            len(manifest.places),
+        )
+        for data in journal.buckets:
+            if data:
+                shard.table.load(data)
+        size = sum(map(len, journal.buckets))
+        snapshots.resume(manifest, journal.manifest_offset, size)
+        seq, chain = manifest.seq, manifest.chain
+        covered = {bucket: upto for bucket, (_, upto, _) in enumerate(manifest.places)}
+    elif journal.entries and sequence_of(journal.entries[0][1]) != 1:
+        raise JournalBroken(
+            f"journal {partition}: it begins with entry {sequence_of(journal.entries[0][1])}, and "
+            f"no snapshot can be read ({journal.damaged} damaged): restore the log from a backup, "
+            "or import an exported state"
+        )
+    for count, (entry, at) in enumerate(decode_chain(journal.entries, seq, chain, partition)):
+        shard.apply(entry, at, covered)
+        if count % 100 == 0:
+            progress(len(journal.entries), count)
+    return shard, snapshots
+
+
+def _read(log: Log, partition: int, progress: Progress) -> _Journal:
+    """Read from where the hint says a snapshot begins, or all there is."""
+    hint = log.committed(partition).hint
+    if hint.isdigit():
+        try:
+            journal = _collect(log.read_journal(partition, int(hint)), progress)
+            if journal.manifest is not None and not journal.damaged:
+                return journal
+        except OffsetGone:
+            pass
+    return _collect(log.read_journal(partition, log.journal_start(partition)), progress)
+
+
+def _collect(records: Iterator[Record], progress: Progress) -> _Journal:
+    journal = _Journal()
+    for count, record in enumerate(records):
+        journal.add(record)
+        if count % 1000 == 0:
+            progress(count, 0)
+    return journal

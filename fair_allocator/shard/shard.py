@@ -1,0 +1,381 @@
+"""All pools of one partition: folds inputs into state, outgoing records and a journal entry.
+
+Every change of state is an operation (see `journal`). Live, an operation is made from an input;
+restored, it is read from the journal; either way it has the same effect, so that a shard
+restored at a commit equals the one that was live.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from fair_allocator.core.errors import InvalidPool
+from fair_allocator.core.pool import Assignment, RewardOutcome
+from fair_allocator.events import Control, Reason, Request, Reward
+from fair_allocator.log.base import INPUTS, JOURNAL, Outgoing, Record
+from fair_allocator.log.partitioner import partition_for
+from fair_allocator.shard.hosted import HostedPool
+from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, Entry, to_json
+from fair_allocator.shard.outbox import Outbox, epochs_around
+from fair_allocator.shard.table import PoolTable
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSettings:
+    """What a shard needs of the configuration; times in milliseconds."""
+
+    seed: int = 0
+    partitions: int = 1
+    partitioner: str = "murmur2"
+    record_bytes: int = 65_536
+    pending_per_pool: int = 100_000
+    remembered_per_pool: int = 1_000
+    pools_per_shard: int = 1_000_000
+    arms_per_pool: int = 200_000
+    clock_skew: int = 3_600_000
+    retire_after: int | None = None
+    standing_every: int = 10_000
+    template: Mapping[str, Any] | None = None
+    template_fingerprint: str = ""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a shard did since it was made, by kind; for operators, not part of its state."""
+
+    assignments: Counter[str] = field(default_factory=Counter)
+    rewards: Counter[str] = field(default_factory=Counter)
+    dead_letters: Counter[str] = field(default_factory=Counter)
+    expired: Counter[str] = field(default_factory=Counter)
+    repeats: int = 0
+
+
+class Unusable(Exception):
+    """An input that cannot be used: it becomes a dead letter."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Shard:
+    """The pools of one partition, and the commit that is being put together."""
+
+    def __init__(self, partition: int, settings: ShardSettings) -> None:
+        self.partition = partition
+        self.settings = settings
+        self.table = PoolTable(settings.seed, settings.remembered_per_pool)
+        self.offsets = dict.fromkeys(INPUTS, 0)
+        self.seq = 0
+        self.writer = 1
+        self.chain = START_OF_CHAIN
+        self.tally = Tally()
+        self._outbox = Outbox(partition, self.offsets)
+        self._begin()
+
+    # -- a commit -----------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self._draft = Entry(self.seq + 1, self.writer, self.table.clock, self.offsets)
+        self._places: dict[str, int] = {}
+
+    def _note(self, name: str, kind: str, *rest: object) -> None:
+        place = self._places.get(name)
+        if place is None:
+            place = self._places[name] = len(self._draft.pools)
+            self._draft.pools.append(name)
+        self._draft.ops.append([kind, place, *rest])
+
+    def cut(self) -> list[Outgoing]:
+        """Close the commit: return its outgoing records, the journal entry last."""
+        draft = self._draft
+        if not draft.runs and not draft.ops:
+            return []
+        value, self.chain = draft.encode(self.chain)
+        self.seq = draft.seq
+        self._begin()
+        return [*self._outbox.take(), Outgoing(JOURNAL, self.partition, ENTRY, value)]
+
+    def adopt(
+        self,
+        seq: int,
+        chain: str,
+        writer: int,
+        clock: int,
+        offsets: Mapping[str, int],
+        applied: Mapping[str, str],
+        buckets: int,
+    ) -> None:
+        """Start from a snapshot; its pools are loaded into the table."""
+        self.seq, self.chain, self.writer = seq, chain, writer + 1
+        self.offsets.update(offsets)
+        self.table.clock = clock
+        self.table.applied = dict(applied)
+        if buckets:
+            self.table.regroup(buckets)
+        self.table.touched.clear()
+        self._begin()
+
+    def apply(self, entry: Entry, chain: str, covered: Mapping[int, int]) -> None:
+        """Take in an entry of the journal; `covered` tells up to where a bucket has it already."""
+        table = self.table
+        table.clock = entry.clock
+        for kind, place, *rest in entry.ops:
+            if kind == "t":
+                table.elapse(place)
+            elif kind == "f":
+                table.applied[entry.pools[place]] = rest[0]
+            else:
+                name = entry.pools[place]
+                if covered.get(table.bucket_of(name), 0) < entry.seq:
+                    table.perform(name, [kind, *rest])
+        self.offsets.update(entry.offsets)
+        self.seq, self.chain = entry.seq, chain
+        self.writer = max(self.writer, entry.writer + 1)
+        self._begin()
+
+    # -- inputs -------------------------------------------------------------------------------
+
+    def fold(self, record: Record, now: int) -> None:
+        """Take one input in; `now` is wall time, to tell records from the future."""
+        offsets, topic, runs = self.offsets, record.topic, self._draft.runs
+        if record.offset < offsets[topic]:
+            return
+        offsets[topic] = record.offset + 1
+        if runs and runs[-1][0] == topic:
+            runs[-1][2] = record.offset
+        else:
+            runs.append([topic, record.offset, record.offset])
+        try:
+            _READERS[topic](self, record, self._checked(record, now))
+        except Unusable as refusal:
+            self.tally.dead_letters[refusal.reason] += 1
+            self._outbox.dead_letter(record, refusal.reason, str(refusal))
+
+    def tick(self, now: int) -> None:
+        """Let time pass without an input, if that makes anything expire."""
+        if now > self.table.clock and self.table.is_due(now) and self._advance(now):
+            self._outbox.tick(now)
+        if self.settings.retire_after is not None:
+            self.table.retire(now - self.settings.retire_after)
+
+    def take_up(self, name: str, settings: Mapping[str, Any], fingerprint: str) -> None:
+        """Make or change a pool of the configuration file, unless that was done before."""
+        if self.table.applied.get(name) != fingerprint:
+            self._configure(name, settings)
+            self.table.applied[name] = fingerprint
+            self._note(name, "f", fingerprint)
+
+    def _checked(self, record: Record, now: int) -> bytes:
+        value = record.value
+        if value is None:
+            raise Unusable(Reason.NOT_JSON, "the record has no value")
+        limit = self.settings.record_bytes
+        if len(value) > limit:
+            raise Unusable(Reason.TOO_LARGE, f"{len(value):,} bytes, the limit is {limit:,}")
+        ahead = record.timestamp - now
+        if ahead > self.settings.clock_skew:
+            raise Unusable(Reason.FROM_THE_FUTURE, f"its timestamp is {ahead:,} ms ahead")
+        return value
+
+    def _check_place(self, record: Record, pool: str) -> None:
+        """Refuse a record that another partitioner brought here: its pool lives elsewhere."""
+        partitioner = self.settings.partitioner
+        if partitioner == "none":
+            return
+        key = _utf8(pool)
+        if record.key != key:
+            raise Unusable(Reason.BAD_KEY, f"the key must be the pool's name, {pool!r}, in UTF-8")
+        if pool in self.table:
+            return
+        home = partition_for(key, self.settings.partitions, partitioner)
+        if home != self.partition:
+            raise Unusable(
+                Reason.WRONG_PARTITION,
+                f"pool {pool!r} belongs on partition {home} by {partitioner}: the producer "
+                "partitions otherwise; change its partitioner, or log.partitioner here",
+            )
+
+    def _read_request(self, record: Record, value: bytes) -> None:
+        try:
+            event = Request.model_validate_json(value)
+        except ValidationError as error:
+            raise _unusable(error) from None
+        name, table = event.pool, self.table
+        self._check_place(record, name)
+        hosted = table.hosted(name)
+        if hosted is None:
+            self._check_template(name)
+        elif hosted.hosting.paused:
+            raise Unusable(Reason.PAUSED, f"pool {name!r} is paused")
+        if record.timestamp > table.clock:
+            self._advance(record.timestamp)
+        if hosted is None or self._is_outdated(hosted):
+            hosted = self._from_template(name)
+        known = hosted.pool.recall(event.request_id)
+        if known is not None:
+            self.tally.repeats += 1
+            self._outbox.assignment(name, known, repeat=True)
+            return
+        if len(hosted.pool.open) >= self.settings.pending_per_pool:
+            self._make_room(name, hosted)
+        made = table.assign(name, hosted, event.request_id)
+        forced = 1 if made.reason == "fairness" else 0
+        self._note(name, "a", made.request_id, made.arm, made.epoch, forced, made.propensity)
+        self.tally.assignments[made.reason] += 1
+        self._publish(name, hosted, made)
+        if hosted.hosting.on_demand and self.settings.retire_after is not None:
+            table.used(name)
+
+    def _read_reward(self, record: Record, value: bytes) -> None:
+        try:
+            event = Reward.model_validate_json(value)
+        except ValidationError as error:
+            raise _unusable(error) from None
+        self._check_place(record, event.pool)
+        hosted = self.table.hosted(event.pool)
+        if hosted is None:
+            raise Unusable(Reason.UNKNOWN_POOL, f"there is no pool {event.pool!r}")
+        if record.timestamp > self.table.clock:
+            self._advance(record.timestamp)
+        outcome = self.table.reward(hosted, event.request_id, event.value)
+        self.tally.rewards[outcome.value] += 1
+        if outcome in (RewardOutcome.COUNTED, RewardOutcome.ARM_LEFT):
+            self._note(event.pool, "r", event.request_id, event.value)
+
+    def _read_control(self, record: Record, value: bytes) -> None:
+        try:
+            event = Control.model_validate_json(value)
+        except ValidationError as error:
+            raise _unusable(error) from None
+        name = event.pool
+        self._check_place(record, name)
+        hosted = self.table.hosted(name)
+        if event.action == "configure":
+            try:
+                self._configure(name, event.model_dump(exclude={"action", "pool"}))
+            except InvalidPool as error:
+                raise Unusable(Reason.REFUSED, str(error)) from error
+        elif hosted is None:
+            raise Unusable(Reason.UNKNOWN_POOL, f"there is no pool {name!r}")
+        elif event.action == "remove":
+            self.table.remove(name)
+            self._note(name, "d")
+            self._outbox.removed(name, hosted.pool.rounds)
+        else:
+            self.table.pause(name, event.action == "pause")
+            self._note(name, "z", event.action == "pause")
+            self._outbox.standing(hosted.pool)
+        if record.timestamp > self.table.clock:
+            self._advance(record.timestamp)
+
+    # -- what inputs do -----------------------------------------------------------------------
+
+    def _advance(self, clock: int) -> int:
+        expired = self.table.elapse(clock)
+        self._draft.ops.append(["t", clock])
+        if expired:
+            self.tally.expired["timeout"] += expired
+        return expired
+
+    def _make_room(self, name: str, hosted: HostedPool) -> None:
+        oldest = hosted.oldest()
+        if oldest is not None:
+            request_id = oldest[1].request_id
+            self.table.expire(hosted, request_id)
+            self._note(name, "x", request_id)
+            self.tally.expired["too many open"] += 1
+
+    def _publish(self, name: str, hosted: HostedPool, made: Assignment) -> None:
+        pool, epochs, outbox = hosted.pool, hosted.epochs, self._outbox
+        before, after = epochs_around(epochs, made.round) if epochs else ((), ())
+        for epoch in before:
+            outbox.epoch(name, epoch)
+        outbox.assignment(name, made)
+        for epoch in after:
+            outbox.epoch(name, epoch)
+        epochs.clear()
+        if made.round % max(self.settings.standing_every, 10 * pool.size) == 0:
+            outbox.standing(pool)
+
+    def _configure(
+        self,
+        name: str,
+        settings: Mapping[str, Any],
+        on_demand: bool = False,
+        fingerprint: str = "",
+    ) -> HostedPool:
+        limits, arms = self.settings, settings.get("arms") or ()
+        if len(arms) > limits.arms_per_pool:
+            raise InvalidPool(
+                f"{len(arms):,} arms; limits.arms_per_pool is {limits.arms_per_pool:,}"
+            )
+        if name not in self.table and (full := self._is_full()):
+            raise InvalidPool(full)
+        given = {key: value for key, value in settings.items() if value is not None}
+        hosted = self.table.configure(name, given, on_demand, fingerprint)
+        self._note(name, "p", given, on_demand, fingerprint)
+        hosted.epochs.clear()
+        self._outbox.standing(hosted.pool)
+        return hosted
+
+    def _is_full(self) -> str | None:
+        limit = self.settings.pools_per_shard
+        return (
+            f"limits.pools_per_shard ({limit:,}) is reached" if len(self.table) >= limit else None
+        )
+
+    def _check_template(self, name: str) -> None:
+        if self.settings.template is None:
+            raise Unusable(
+                Reason.UNKNOWN_POOL,
+                f'there is no pool {name!r}; configure it, or a template, pools."*"',
+            )
+        if full := self._is_full():
+            raise Unusable(Reason.REFUSED, full)
+
+    def _is_outdated(self, hosted: HostedPool) -> bool:
+        """Tell whether the template has changed since it made this pool."""
+        settings, hosting = self.settings, hosted.hosting
+        return (
+            hosting.on_demand
+            and settings.template is not None
+            and hosting.fingerprint != settings.template_fingerprint
+        )
+
+    def _from_template(self, name: str) -> HostedPool:
+        settings = self.settings
+        return self._configure(
+            name, settings.template or {}, on_demand=True, fingerprint=settings.template_fingerprint
+        )
+
+    # -- plain data ---------------------------------------------------------------------------
+
+    def canonical(self) -> bytes:
+        """Return the whole state as canonical bytes, without caches."""
+        table = self.table
+        head = [self.seq, table.clock, self.offsets, sorted(table.applied.items())]
+        return _utf8(to_json(head)) + table.dump(sorted(table))
+
+
+_READERS: dict[str, Callable[[Shard, Record, bytes], None]] = {
+    "requests": Shard._read_request,
+    "rewards": Shard._read_reward,
+    "controls": Shard._read_control,
+}
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _unusable(error: ValidationError) -> Unusable:
+    """Say in one line what is wrong with an event."""
+    problems = error.errors(include_url=False, include_input=False, include_context=False)
+    if problems[0]["type"] == "json_invalid":
+        return Unusable(Reason.NOT_JSON, problems[0]["msg"])
+    texts = (f"{'.'.join(map(str, each['loc'])) or 'event'}: {each['msg']}" for each in problems)
+    return Unusable(Reason.BAD_EVENT, "; ".join(list(texts)[:5]))

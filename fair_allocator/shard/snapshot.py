@@ -1,0 +1,219 @@
+"""Snapshots of a shard, written over several commits.
+
+Pools are grouped in buckets; a *generation* rewrites the buckets in which something changed, a
+bounded number of bytes with each commit, and is closed by a manifest that says where each bucket
+lies. A bucket's bytes are those after some entry, which its place names; entries up to there are
+not applied to it again. So commits go on while a generation is written, and none of them costs
+more than its share.
+
+Journal records: a *part* is ``crc`` and bytes of a bucket; the *manifest* is ``crc`` and JSON.
+Two generations are kept: if the newest cannot be read, the one before it costs only a longer
+tail of entries.
+"""
+
+import json
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+from zlib import crc32
+
+from fair_allocator.errors import JournalBroken
+from fair_allocator.log.base import JOURNAL, Outgoing
+from fair_allocator.shard.journal import MANIFEST, PART, to_json
+from fair_allocator.shard.shard import Shard
+
+VERSION = 1
+POOLS_A_BUCKET = 32
+OLDEST_PART = 8
+"""Generations after which even an unchanged bucket is written again, so the journal can shrink."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a closed generation consists of.
+
+    Attributes
+    ----------
+    seq, chain
+        The entry after which the generation began: entries from the next one on are needed.
+    offsets, clock, applied
+        Of the shard, after that entry.
+    places
+        For each bucket the journal offsets of its parts, the entry it is up to, and the
+        generation that wrote it.
+    """
+
+    version: int
+    generation: int
+    seq: int
+    chain: str
+    clock: int
+    writer: int
+    offsets: dict[str, int]
+    applied: dict[str, str]
+    places: list[list[Any]]
+
+    @property
+    def start(self) -> int | None:
+        """Return the lowest journal offset the generation needs, None if it has no parts."""
+        return min((min(offsets) for offsets, _, _ in self.places if offsets), default=None)
+
+    @classmethod
+    def read(cls, value: bytes | None, place: str) -> "Manifest | None":
+        """Read a manifest record; None if it is damaged, refused if it is of a newer version."""
+        data = unsealed(value)
+        if data is None:
+            return None
+        fields = json.loads(data)
+        if fields["version"] > VERSION:
+            raise JournalBroken(
+                f"{place}: a snapshot of version {fields['version']}, this release reads up to "
+                f"{VERSION}: run the release that wrote it, or a newer one"
+            )
+        return cls(**fields)
+
+
+def _sealed(data: bytes) -> bytes:
+    return b"%08x " % crc32(data) + data
+
+
+def unsealed(value: bytes | None) -> bytes | None:
+    """Return sealed data, None if it is damaged."""
+    if value is None or value[8:9] != b" " or value[:8] != b"%08x" % crc32(value[9:]):
+        return None
+    return value[9:]
+
+
+class Snapshots:
+    """Writes a shard's generations, a few bytes with each commit."""
+
+    def __init__(self, shard: Shard, every_entries: int, chunk_bytes: int) -> None:
+        self._shard = shard
+        self._every = every_entries
+        self._chunk = chunk_bytes
+        self.generation = 0
+        self.bytes = 0
+        """The size of the last closed generation."""
+        self._places: list[list[Any]] = []
+        self._kept: deque[tuple[int, int]] = deque(maxlen=2)
+        self._trimmed: tuple[int, int] | None = None
+        self._since_entries = self._since_bytes = 0
+        self._todo: list[int] = []
+        self._parts: deque[tuple[int, bytes]] = deque()
+        self._open: Manifest | None = None
+        self._sent: list[int | None] = []
+
+    def resume(self, manifest: Manifest, offset: int, size: int) -> None:
+        """Go on after the generation a shard was restored from."""
+        self.generation = manifest.generation
+        self.bytes = size
+        self._places = manifest.places
+        self._kept.append((offset, offset if manifest.start is None else manifest.start))
+
+    # -- writing ------------------------------------------------------------------------------
+
+    def records(self, cut: Iterable[Outgoing], *, whole: bool = False) -> list[Outgoing]:
+        """Return what is to be added to the commit of a shard's `cut`.
+
+        A generation begins once as many entries as configured, and as many bytes as the last
+        generation took, were written since: so it costs no more than the entries did.
+        `whole` writes all that is left of a generation with this commit, all but its manifest.
+        """
+        for record in cut:
+            if record.topic == JOURNAL:
+                self._since_entries += 1
+                self._since_bytes += len(record.value or b"")
+        if self._open is None:
+            due = self._since_entries >= self._every and self._since_bytes >= self.bytes
+            if not (due or whole) or not self._since_entries:
+                return []
+            self._begin()
+        return self._continue(whole=whole)
+
+    def committed(self, offsets: Iterable[int]) -> None:
+        """Take in where the records of the last call of `records` lie."""
+        for bucket, offset in zip(self._sent, offsets, strict=True):
+            if bucket is not None:
+                self._places[bucket][0].append(offset)
+            elif self._open is not None:
+                start = replace(self._open, places=self._places).start
+                self._kept.append((offset, offset if start is None else start))
+                self._open = None
+        self._sent = []
+
+    @property
+    def hint(self) -> str:
+        """Where to start reading the journal, for whoever restores next."""
+        return str(self._kept[-1][1]) if self._kept else ""
+
+    def take_trim(self) -> int | None:
+        """Return, once, up to where the journal is no longer needed: two generations are kept."""
+        if len(self._kept) < 2 or self._trimmed == self._kept[-1]:
+            return None
+        self._trimmed = self._kept[-1]
+        return min(start for _, start in self._kept)
+
+    @property
+    def writing(self) -> bool:
+        """Whether a generation is begun and not closed."""
+        return self._open is not None
+
+    def _begin(self) -> None:
+        shard, table = self._shard, self._shard.table
+        wanted = 1 << max(0, len(table) // POOLS_A_BUCKET).bit_length()
+        if len(self._places) != table.buckets or wanted > table.buckets:
+            table.regroup(max(wanted, table.buckets))
+            self._places = [[[], 0, 0] for _ in range(table.buckets)]
+        self.generation += 1
+        old = self.generation - OLDEST_PART
+        stale = {i for i, place in enumerate(self._places) if place[0] and place[2] <= old}
+        self._todo = sorted(table.touched | stale, reverse=True)
+        self._since_entries = self._since_bytes = 0
+        self.bytes = 0
+        self._open = Manifest(
+            VERSION,
+            self.generation,
+            shard.seq,
+            shard.chain,
+            table.clock,
+            shard.writer,
+            dict(shard.offsets),
+            dict(table.applied),
+            [],
+        )
+        self._places = [[offsets, shard.seq, written] for offsets, _, written in self._places]
+
+    def _continue(self, *, whole: bool) -> list[Outgoing]:
+        assert self._open is not None  # noqa: S101  (by the caller)
+        shard, records, room = self._shard, [], self._chunk
+        self._sent = []
+        while room > 0 or whole:
+            if not self._parts and not self._serialise():
+                break
+            bucket, data = self._parts.popleft()
+            records.append(Outgoing(JOURNAL, shard.partition, PART, _sealed(data)))
+            self._sent.append(bucket)
+            room -= len(data)
+            self.bytes += len(data)
+        if not records:
+            self._open = replace(self._open, places=self._places)
+            data = to_json(asdict(self._open)).encode("utf-8", "surrogatepass")
+            records.append(Outgoing(JOURNAL, shard.partition, MANIFEST, _sealed(data)))
+            self._sent.append(None)
+        return records
+
+    def _serialise(self) -> bool:
+        """Turn the next bucket into parts; False if none is left."""
+        shard = self._shard
+        while self._todo:
+            bucket = self._todo.pop()
+            shard.table.touched.discard(bucket)
+            members = shard.table.members(bucket)
+            self._places[bucket] = [[], shard.seq, self.generation]
+            if members:
+                data = shard.table.dump(members)
+                pieces = range(0, len(data), self._chunk)
+                self._parts.extend((bucket, data[at : at + self._chunk]) for at in pieces)
+                return True
+        return False

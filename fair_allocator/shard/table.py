@@ -1,0 +1,226 @@
+"""The state of a shard: its pools and its clock, changed by operations and by nothing else."""
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from heapq import heappop, heappush
+from typing import Any
+from zlib import compress, crc32, decompress
+
+from fair_allocator.core.pool import Assignment, Reason, RewardOutcome
+from fair_allocator.shard.hosted import HostedPool
+from fair_allocator.shard.journal import to_json
+
+
+class PoolTable:
+    """The pools of a shard by name.
+
+    A pool that is *retired* is kept as compressed bytes and comes back as it was when it is
+    next needed: what the table says of its state does not change by it.
+
+    Pools are grouped into buckets by their name, the units of a snapshot; `touched` collects
+    the buckets in which something changed.
+    """
+
+    def __init__(self, seed: int, remember: int) -> None:
+        self.clock = 0
+        self.applied: dict[str, str] = {}
+        """Fingerprints of the configuration file's pools, as last taken up."""
+        self.touched: set[int] = set()
+        self.buckets = 1
+        self._seed = seed
+        self._remember = remember
+        self._pools: dict[str, HostedPool | bytes] = {}
+        self._groups: list[set[str]] = [set()]
+        self._due: list[tuple[int, str]] = []
+        self._used: OrderedDict[str, int] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._pools)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._pools
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._pools)
+
+    def hosted(self, name: str) -> HostedPool | None:
+        """Return a pool, brought back if it was retired; None if there is no such pool."""
+        hosted = self._pools.get(name)
+        if isinstance(hosted, bytes):
+            hosted = HostedPool.from_state(json.loads(decompress(hosted)), self.bucket_of(name))
+            self._pools[name] = hosted
+            self._schedule(name, hosted)
+        return hosted
+
+    def _known(self, name: str) -> HostedPool:
+        hosted = self.hosted(name)
+        if hosted is None:
+            raise KeyError(name)
+        return hosted
+
+    # -- operations ---------------------------------------------------------------------------
+
+    def configure(
+        self, name: str, settings: Mapping[str, Any], on_demand: bool, fingerprint: str
+    ) -> HostedPool:
+        """Make a pool or change it; refused settings raise `InvalidPool` and change nothing."""
+        hosted = self.hosted(name)
+        if hosted is None:
+            hosted = HostedPool.made(
+                name, settings, self._seed, self._remember, self.bucket_of(name)
+            )
+            self._add(name, hosted)
+        else:
+            hosted.reconfigure(settings)
+        hosted.hosting = replace(hosted.hosting, on_demand=on_demand, fingerprint=fingerprint)
+        hosted.expire_due(self.clock)
+        hosted.scheduled = None
+        self._schedule(name, hosted)
+        self.touched.add(hosted.bucket)
+        return hosted
+
+    def pause(self, name: str, paused: bool) -> None:
+        """Pause or resume a pool."""
+        hosted = self._known(name)
+        hosted.hosting = replace(hosted.hosting, paused=paused)
+        self.touched.add(hosted.bucket)
+
+    def remove(self, name: str) -> None:
+        """Forget a pool."""
+        bucket = self.bucket_of(name)
+        del self._pools[name]
+        self._groups[bucket].remove(name)
+        self._used.pop(name, None)
+        self.touched.add(bucket)
+
+    def assign(self, name: str, hosted: HostedPool, request_id: str) -> Assignment:
+        """Decide a request."""
+        made = hosted.assign(request_id, self.clock)
+        self._schedule(name, hosted)
+        self.touched.add(hosted.bucket)
+        return made
+
+    def reward(self, hosted: HostedPool, request_id: str, value: float) -> RewardOutcome:
+        """Count a reward."""
+        self.touched.add(hosted.bucket)
+        return hosted.pool.reward(request_id, value)
+
+    def expire(self, hosted: HostedPool, request_id: str) -> None:
+        """Stop waiting for one request."""
+        self.touched.add(hosted.bucket)
+        hosted.expire(request_id)
+
+    def elapse(self, clock: int) -> int:
+        """Let the time be `clock`; expire what is due, and tell how many requests that were."""
+        self.clock = clock
+        expired = 0
+        while self._due and self._due[0][0] <= clock:
+            due, name = heappop(self._due)
+            hosted = self._pools.get(name)
+            if isinstance(hosted, HostedPool) and hosted.scheduled == due:
+                hosted.scheduled = None
+                expired += hosted.expire_due(clock)
+                self._schedule(name, hosted)
+                self.touched.add(hosted.bucket)
+        return expired
+
+    def is_due(self, clock: int) -> bool:
+        """Tell whether letting the time be `clock` may make something expire."""
+        return bool(self._due) and self._due[0][0] <= clock
+
+    def _schedule(self, name: str, hosted: HostedPool) -> None:
+        if hosted.scheduled is None and (due := hosted.due()) is not None:
+            hosted.scheduled = due
+            heappush(self._due, (due, name))
+
+    def perform(self, name: str, operation: list[Any]) -> None:
+        """Carry out one operation of the journal on a pool; `operation` starts with its kind."""
+        match operation:
+            case ["a", request_id, arm, epoch, forced, propensity]:
+                hosted = self._known(name)
+                reason: Reason = "fairness" if forced else "learner"
+                hosted.follow(request_id, arm, epoch, reason, propensity, self.clock)
+                self._schedule(name, hosted)
+                self.touched.add(hosted.bucket)
+            case ["r", request_id, value]:
+                self.reward(self._known(name), request_id, value)
+            case ["x", request_id]:
+                self.expire(self._known(name), request_id)
+            case ["p", settings, on_demand, fingerprint]:
+                self.configure(name, settings, on_demand, fingerprint)
+            case ["z", paused]:
+                self.pause(name, paused)
+            case ["d"]:
+                self.remove(name)
+            case _:
+                raise ValueError(f"no operation {operation!r}")
+        changed = self.hosted(name)
+        if changed is not None:
+            changed.epochs.clear()
+
+    # -- retiring -----------------------------------------------------------------------------
+
+    def used(self, name: str) -> None:
+        """Note that a pool on demand was asked for, for `retire`."""
+        self._used[name] = self.clock
+        self._used.move_to_end(name)
+
+    def retire(self, before: int) -> int:
+        """Retire the pools on demand last used before a time and waiting for nothing timed."""
+        count = 0
+        while self._used and next(iter(self._used.values())) < before:
+            name, _ = self._used.popitem(last=False)
+            hosted = self._pools.get(name)
+            if isinstance(hosted, HostedPool) and hosted.due() is None:
+                self._pools[name] = compress(_encoded(hosted.state()), 1)
+                count += 1
+        return count
+
+    # -- snapshots ----------------------------------------------------------------------------
+
+    def bucket_of(self, name: str) -> int:
+        """Return the bucket a pool belongs to."""
+        return crc32(name.encode("utf-8", "surrogatepass")) % self.buckets
+
+    def regroup(self, buckets: int) -> None:
+        """Group the pools into other buckets; all of them count as touched."""
+        self.buckets = buckets
+        self._groups = [set() for _ in range(buckets)]
+        for name, hosted in self._pools.items():
+            bucket = self.bucket_of(name)
+            self._groups[bucket].add(name)
+            if isinstance(hosted, HostedPool):
+                hosted.bucket = bucket
+        self.touched = set(range(buckets))
+
+    def members(self, bucket: int) -> list[str]:
+        """Return the names in a bucket, sorted."""
+        return sorted(self._groups[bucket])
+
+    def _add(self, name: str, hosted: HostedPool) -> None:
+        self._pools[name] = hosted
+        self._groups[hosted.bucket].add(name)
+
+    def dump(self, names: Iterable[str]) -> bytes:
+        """Return the states of some pools as canonical bytes."""
+        parts = []
+        for name in names:
+            hosted = self._pools[name]
+            state = decompress(hosted) if isinstance(hosted, bytes) else _encoded(hosted.state())
+            parts.append(_encoded(name) + b":" + state)
+        return b"{" + b",".join(parts) + b"}"
+
+    def load(self, data: bytes) -> None:
+        """Take back the pools that `dump` gave."""
+        for name, state in json.loads(data).items():
+            hosted = HostedPool.from_state(state, self.bucket_of(name))
+            self._add(name, hosted)
+            self._schedule(name, hosted)
+            if hosted.hosting.on_demand:
+                self._used[name] = 0
+
+
+def _encoded(data: object) -> bytes:
+    return to_json(data).encode("utf-8", "surrogatepass")
