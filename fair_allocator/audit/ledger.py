@@ -37,13 +37,13 @@ Worst = tuple[int, int | None]
 
 
 def closer(one: Worst, other: Worst) -> Worst:
-    """Return the one that came closer to its bound; the other if they came as close."""
+    """Return the one that came closer to its bound; the larger if both came as close."""
 
-    def closeness(worst: Worst) -> tuple[bool, int]:
+    def closeness(worst: Worst) -> tuple[bool, int, int]:
         shortfall, bound = worst
-        return bound is not None, shortfall - (bound or 0)
+        return bound is not None, shortfall - (bound or 0), shortfall
 
-    return one if closeness(one) > closeness(other) else other
+    return max(one, other, key=closeness)
 
 
 class Line:

@@ -5,16 +5,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from fair_allocator.audit.pool import PoolAudit
 from fair_allocator.audit.report import Offence, Report
 from fair_allocator.events import (
     AssignmentEvent,
     EpochEvent,
+    OutEvent,
     RemovedEvent,
     TickEvent,
-    out_events,
 )
 
 WINDOW: Final = 10_000
@@ -22,7 +22,8 @@ WINDOW: Final = 10_000
 
 _Event = AssignmentEvent | EpochEvent | TickEvent | RemovedEvent
 
-_read = out_events.validate_json
+_events: TypeAdapter[_Event] = TypeAdapter(OutEvent, config=ConfigDict(cache_strings="keys"))
+"""Keeps no cache of values: ids do not come twice, and would only take memory."""
 
 
 @dataclass(slots=True)
@@ -74,7 +75,7 @@ class Audit:
         if partition is not None and partition not in self._partitions:
             self._begin(partition, offset)
         try:
-            event = _read(value)
+            event = _events.validate_json(value)
         except ValidationError as error:
             self._offend(None, f"is not a record of this topic: {_reason(error)}")
             return

@@ -11,12 +11,20 @@ from math import gcd, lcm
 from typing import Any
 
 from fair_allocator.core.errors import InvalidPool
+from fair_allocator.core.quotas import MAX_DENOMINATOR
 
 MAX_UNIT = 10**36
 """Largest denominator of an entitlement: many changes between odd fractions would reach it."""
 
 
+_SMALL_UNIT = MAX_UNIT // MAX_DENOMINATOR
+
 _COLUMNS = ("joined", "pulls", "observed", "pending", "total", "base", "slope", "unit")
+
+
+def _newcomer(round: int) -> tuple[int | float, ...]:
+    """Return the columns' values for an arm that joins in `round`."""
+    return round, 0, 0, 0, 0.0, 0, 0, 1
 
 
 class Arms:
@@ -59,7 +67,7 @@ class Arms:
 
     def state(self) -> dict[str, list[str] | list[int] | list[float]]:
         """Return the columns as plain data."""
-        return {name: getattr(self, name) for name in ("names", *_COLUMNS)}
+        return {name: list(getattr(self, name)) for name in ("names", *_COLUMNS)}
 
     @classmethod
     def from_state(cls, state: Mapping[str, list[Any]]) -> "Arms":
@@ -71,34 +79,32 @@ class Arms:
             setattr(arms, name, list(state[name]))
         return arms
 
-    @property
-    def columns(self) -> tuple[list[Any], ...]:
-        """Every numeric column, in a fixed order."""
-        return tuple(getattr(self, name) for name in _COLUMNS)
-
     def join(self, names: Iterable[str], round: int) -> None:
         """Add arms that take part from `round` on, entitled to nothing yet."""
-        for name in names:
-            self.index[name] = len(self.names)
-            self.names.append(name)
-            for column, value in zip(self.columns, (round, 0, 0, 0, 0.0, 0, 0, 1), strict=True):
-                column.append(value)
+        first = len(self.names)
+        self.names.extend(names)
+        added = len(self.names) - first
+        self.index.update(zip(self.names[first:], range(first, len(self.names)), strict=True))
+        for name, value in zip(_COLUMNS, _newcomer(round), strict=True):
+            getattr(self, name).extend([value] * added)
 
     def arranged(self, names: Iterable[str], round: int) -> tuple["Arms", list[int | None]]:
         """Return new columns in the order of `names`, and for each its old index or None."""
-        arms, kept = Arms(), []
-        for name in names:
-            old = self.index.get(name)
-            arms.join([name], round)
-            if old is not None:
-                for new_column, old_column in zip(arms.columns, self.columns, strict=True):
-                    new_column[-1] = old_column[old]
-            kept.append(old)
+        arms = Arms()
+        arms.join(names, round)
+        kept = [self.index.get(name) for name in arms.names]
+        for name, fresh in zip(_COLUMNS, _newcomer(round), strict=True):
+            column = getattr(self, name)
+            setattr(arms, name, [fresh if old is None else column[old] for old in kept])
         return arms, kept
 
     def quota(self, arm: int) -> Fraction:
         """Return the quota in force."""
         return Fraction(self.slope[arm], self.unit[arm])
+
+    def has_quota(self, arm: int, quota: Fraction) -> bool:
+        """Tell whether this is the quota in force."""
+        return quota.numerator * self.unit[arm] == self.slope[arm] * quota.denominator
 
     def quotas(self) -> list[Fraction]:
         """Return the quotas in force, by index."""
@@ -114,7 +120,8 @@ class Arms:
 
     def check_bend(self, arm: int, quota: Fraction) -> None:
         """Refuse a quota that would give the arm's entitlement an unwieldy denominator."""
-        if lcm(self.unit[arm], quota.denominator) > MAX_UNIT:
+        unit = self.unit[arm]
+        if unit > _SMALL_UNIT and lcm(unit, quota.denominator) > MAX_UNIT:
             raise InvalidPool(
                 f"arm {self.names[arm]!r}: quota {quota} shares too little with the denominators "
                 "of its earlier quotas to go on exactly; choose a decimal one"

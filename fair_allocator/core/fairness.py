@@ -5,7 +5,9 @@ A change sets what is *wanted*; what is *in force* follows as soon as the guaran
 - Under max deficit everything is taken over at once as long as the arms with a quota times the
   largest quota, each at its highest since nobody was last owed, stay below 1.
 - Under earliest deadline each arm takes its new quota in the first round in which it is owed
-  nothing; an increase also waits for room.
+  nothing; an increase also waits for room. A quota that falls, or leaves with its arm, makes
+  room only once it has paid for the pulls it was served ahead of time: otherwise a share handed
+  on from arm to arm would be served early by each of them, at the cost of the others.
 - Whatever else is wanted (another rule, a lower bound) is taken over in the first round in which
   nobody is owed anything, which the rules reach by themselves while quotas sum to less than 1.
 
@@ -16,6 +18,7 @@ nobody is owed. docs/theory.md has the reasons.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 from fair_allocator.core.arms import Arms
@@ -105,7 +108,8 @@ def resolve_rule(choice: str, quotas: Sequence[Fraction]) -> str:
 
 
 def _extent(quotas: Sequence[Fraction]) -> tuple[int, Fraction]:
-    return sum(1 for quota in quotas if quota), max(quotas, default=Fraction(0))
+    count = sum(1 for quota in quotas if quota.numerator)
+    return count, max(quotas, key=weight, default=Fraction(0))
 
 
 class Fairness:
@@ -127,6 +131,7 @@ class Fairness:
     ) -> None:
         self.epoch = 0
         self._peak = (0, Fraction(0))
+        self._reserved: list[tuple[int, int]] = []
         self._on_epoch = on_epoch
         self._terms = Terms(0, 0, early=False)
         self.rule = resolve_rule(choice, quotas)
@@ -151,7 +156,7 @@ class Fairness:
         """Take in a pull of `round`, already counted."""
         if forced and self._forcing is not None:
             self._forcing.served(arm, round)
-        if self._wanted and self.rule == "earliest-deadline":
+        if self._wanted or self._reserved:
             self._advance([arm], round + 1)
 
     def catch_up(self, epoch: int, round: int) -> None:
@@ -190,6 +195,7 @@ class Fairness:
             "terms": list(self._terms),
             "wanted": [[arm, str(quota)] for arm, quota in sorted(self._wanted.items())],
             "queue": list(self._queue),
+            "reserved": sorted(map(list, self._reserved)),
             "peak": [self._peak[0], str(self._peak[1])],
         }
 
@@ -206,6 +212,7 @@ class Fairness:
         quotas = arms.quotas()
         for arm, quota in state["wanted"]:
             quotas[arm] = Fraction(quota)
+        fairness._reserved = [(until, load) for until, load in state["reserved"]]
         terms = fairness._terms
         fairness._want(arms, quotas, Fraction(state["tolerance"]), state["choice"])
         fairness._terms = terms
@@ -234,10 +241,13 @@ class Fairness:
             )
         for arm, quota in enumerate(quotas):
             arms.check_bend(arm, quota)
+        for arm, name in enumerate(self._arms.names):
+            if name not in arms.index:
+                self._reserve(arm, weight(self._arms.quota(arm)), round)
         self._want(arms, quotas, tolerance, choice)
         if rule == "none" or self._is_nobody_owed(round):
             self._take_over(round)
-        elif self.rule == self._rule == "max-deficit" and self._raise_peak(quotas):
+        elif self.rule == self._rule == "max-deficit" and self._raise_peak(quotas, round):
             self._bend(list(self._wanted), round)
         elif self.rule == "earliest-deadline" and self._wanted:
             self._announce([], round)
@@ -252,11 +262,13 @@ class Fairness:
         self.choice = choice
         self.tolerance = tolerance
         self._rule = resolve_rule(choice, quotas)
-        in_force = arms.quotas()
-        self._wanted = {arm: quota for arm, quota in enumerate(quotas) if quota != in_force[arm]}
+        self._wanted = {
+            arm: quota for arm, quota in enumerate(quotas) if not arms.has_quota(arm, quota)
+        }
         self._queue: dict[int, None] = {}
-        self._lowering = sum(1 for arm, quota in self._wanted.items() if quota < in_force[arm])
-        self._load = sum(map(weight, in_force))
+        self._lowering = sum(quota < arms.quota(arm) for arm, quota in self._wanted.items())
+        self._load = sum(weight(arms.quota(arm)) for arm in range(len(arms)))
+        self._load += sum(load for _, load in self._reserved)
         self._full = compare_sum_to_one(quotas) == 0
         whole = tolerance.numerator // tolerance.denominator
         self._terms = Terms(
@@ -270,10 +282,18 @@ class Fairness:
         arms, terms = self._arms, self._terms
         return all(owed_from(arms, terms, arm) > round for arm in range(len(arms)))
 
-    def _raise_peak(self, quotas: Sequence[Fraction]) -> bool:
-        """Stretch what max deficit's proof must cover since nobody was owed, if it can be."""
-        count, largest = _extent(quotas)
-        count, largest = max(count, self._peak[0]), max(largest, self._peak[1])
+    def _raise_peak(self, quotas: Sequence[Fraction], round: int) -> bool:
+        """Stretch what max deficit's proof must cover since nobody was owed, if it can be.
+
+        An arm that loses its quota while it is owed still has to be served.
+        """
+        arms, terms = self._arms, self._terms
+        count = sum(
+            quota.numerator > 0 or owed_from(arms, terms, arm) <= round
+            for arm, quota in enumerate(quotas)
+        )
+        count = max(count, self._peak[0])
+        largest = max(_extent(quotas)[1], self._peak[1])
         if count * largest >= 1:
             return False
         self._peak = count, largest
@@ -288,45 +308,64 @@ class Fairness:
             early=self.rule == "earliest-deadline" and self._full,
         )
         self._bend(list(self._wanted), round)
+        self._reserved = []
         self._peak = _extent(self._arms.quotas())
         self._forcing = None
 
     def _advance(self, candidates: Iterable[int], round: int) -> None:
         """Let those arms that are owed nothing in `round` take their wanted quotas."""
-        arms, terms, wanted = self._arms, self._terms, self._wanted
+        if self.rule != "earliest-deadline":
+            return
+        while self._reserved and self._reserved[0][0] < round:
+            self._load -= heappop(self._reserved)[1]
         ready = []
         for arm in candidates:
-            if arm in wanted and owed_from(arms, terms, arm) > round:
-                if wanted[arm] < arms.quota(arm):
+            if arm in self._wanted and owed_from(self._arms, self._terms, arm) > round:
+                if self._wanted[arm] < self._arms.quota(arm):
                     ready.append(arm)
-                    self._settle_weight(arm)
+                    self._settle(arm, round)
                 else:
                     self._queue[arm] = None
         while self._queue:
             arm = next(iter(self._queue))
-            if owed_from(arms, terms, arm) > round:
+            if owed_from(self._arms, self._terms, arm) > round:
                 if not self._has_room(arm):
                     break
                 ready.append(arm)
-                self._settle_weight(arm)
+                self._settle(arm, round)
             del self._queue[arm]
         if ready:
             self._bend(ready, round)
-            if not wanted and terms.early != self._full:
-                self._terms = terms._replace(early=self._full)
-                self._forcing = None
+        if self._terms.early and not (self._full or self._wanted or self._reserved):
+            self._terms = self._terms._replace(early=False)
+            self._forcing = None
 
     def _has_room(self, arm: int) -> bool:
-        """Once no quota is left to be lowered, every sum on the way is at most the wanted one."""
-        if not self._lowering:
+        """Tell whether a quota may rise; if none is left to fall, the sum is the wanted one."""
+        if not self._lowering and not self._reserved:
             return True
         change = weight(self._wanted[arm]) - weight(self._arms.quota(arm))
         return fits_below_one(self._load + change)
 
-    def _settle_weight(self, arm: int) -> None:
+    def _settle(self, arm: int, round: int) -> None:
+        """Account for a quota that is about to change."""
         old, new = self._arms.quota(arm), self._wanted[arm]
         self._load += weight(new) - weight(old)
-        self._lowering -= new < old
+        if new < old:
+            self._lowering -= 1
+            self._load += self._reserve(arm, weight(old) - weight(new), round)
+
+    def _reserve(self, arm: int, load: int, round: int) -> int:
+        """Keep what an arm gives up until it has paid for its pulls; return what is kept."""
+        arms = self._arms
+        if not arms.slope[arm] or self.rule != "earliest-deadline":
+            return 0
+        ahead = arms.unit[arm] * (arms.pulls[arm] + self._terms.bound) - arms.base[arm]
+        until = -(-ahead // arms.slope[arm])
+        if until < round:
+            return 0
+        heappush(self._reserved, (until, load))
+        return load
 
     def _bend(self, ready: Sequence[int], round: int) -> None:
         """Put the wanted quotas of these arms in force from `round` on."""

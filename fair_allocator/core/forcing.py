@@ -70,14 +70,17 @@ class Forcing(ABC):
         Asked once for every round, in order.
         """
         if due := self._wheel.pop(round, None):
+            owed = []
             for arm in due:
                 if self._filed[arm] != round:
                     continue
                 since = owed_from(self._arms, self._terms, arm)
                 if since <= round:
-                    self._admit(arm, round)
+                    owed.append(arm)
                 else:
                     self._wait(arm, since)
+            if owed:
+                self._admit(owed, round)
         return self._most_urgent(round)
 
     @abstractmethod
@@ -89,19 +92,17 @@ class Forcing(ABC):
         self._wait(arm, max(round, owed_from(self._arms, self._terms, arm)))
 
     def _wait(self, arm: int, since: int) -> None:
-        self._filed[arm] = since
-        if since >= NEVER:
+        if self._filed[arm] == since:
             return
-        if (filed := self._wheel.get(since)) is None:
-            self._wheel[since] = [arm]
-        else:
-            filed.append(arm)
+        self._filed[arm] = since
+        if since < NEVER:
+            self._wheel.setdefault(since, []).append(arm)
 
     @abstractmethod
     def _begin(self, ready: list[int], round: int) -> None: ...
 
     @abstractmethod
-    def _admit(self, arm: int, round: int) -> None: ...
+    def _admit(self, owed: list[int], round: int) -> None: ...
 
     @abstractmethod
     def _most_urgent(self, round: int) -> int: ...
@@ -138,8 +139,9 @@ class EarliestDeadline(Forcing):
         full = arms.unit[arm] * (arms.pulls[arm] + self._terms.bound + 1) - arms.base[arm]
         return -(-full // slope) * self._size + arm
 
-    def _admit(self, arm: int, round: int) -> None:  # noqa: ARG002
-        heappush(self._heap, self._key(arm))
+    def _admit(self, owed: list[int], round: int) -> None:  # noqa: ARG002
+        for arm in owed:
+            heappush(self._heap, self._key(arm))
 
     def _most_urgent(self, round: int) -> int:  # noqa: ARG002
         return self._heap[0] % self._size if self._heap else NOBODY
@@ -186,11 +188,11 @@ class MaxDeficit(Forcing):
             return low, (round + lead // -gain + 1 if gain < 0 else NEVER)
         return high, (round + -(lead // gain) if gain > 0 else NEVER)
 
-    def _admit(self, arm: int, round: int) -> None:
+    def _admit(self, owed: list[int], round: int) -> None:
         if self._few is None:
-            self._tree.update(arm, round)
+            self._tree.enter(owed, round)
         else:
-            self._few.append(arm)
+            self._few += owed
             self._few.sort()
 
     def _most_urgent(self, round: int) -> int:

@@ -7,7 +7,7 @@ changed line replays the matches on its way to the root only.
 See Basch, Guibas and Hershberger, "Data structures for mobile data" (1999).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Generic, TypeVar
 
 Place = TypeVar("Place", int, float)
@@ -48,8 +48,12 @@ class Tournament(Generic[Place]):
         self._duel: Duel[Place] = duel
         self._never: Place = never
 
-    def enter(self, contestants: Iterable[int], x: Place) -> None:
-        """Let many contestants in at once, in O(size)."""
+    def enter(self, contestants: Collection[int], x: Place) -> None:
+        """Let contestants in: many at once in O(size), few in O(log size) each."""
+        if len(contestants) * self._leaves.bit_length() < self._leaves:
+            for contestant in contestants:
+                self.update(contestant, x)
+            return
         for contestant in contestants:
             self._winner[self._leaves + contestant] = contestant
         for node in range(self._leaves - 1, 0, -1):

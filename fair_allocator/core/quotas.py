@@ -92,7 +92,10 @@ def _pairs(shares: Shares) -> Iterator[tuple[str, Number]]:
 
 
 def weight(quota: Fraction) -> int:
-    """Return the quota in units of 2**-128, rounded up: adds up fast, and never too low."""
+    """Return the quota in units of 2**-128, rounded up: adds up fast, and never too low.
+
+    Quotas differ by more than that, so weights compare as quotas do.
+    """
     return -(-quota.numerator * _SCALE // quota.denominator)
 
 

@@ -248,7 +248,10 @@ class Log(ABC):
 
 
 class LogClient(ABC):
-    """Anyone's side of the log: to send inputs, and to read any topic. Thread-safe."""
+    """Anyone's side of the log: to send inputs, and to read any topic.
+
+    Not thread-safe: give each thread its own. Appending while one reads is fine.
+    """
 
     @property
     @abstractmethod

@@ -7,6 +7,7 @@ time; one service at a time holds the log, and owns all its partitions.
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Final
 
 from fair_allocator.errors import CommitFailed, LogCorrupt, LogError, LogReadOnly, LogUnavailable
@@ -25,7 +26,7 @@ from fair_allocator.log.base import (
 from fair_allocator.log.partitioner import hash_named, partition_for
 from fair_allocator.log.sqlite_file import BUSY_SECONDS, File, Memory, Path, Place, place_of
 from fair_allocator.log.sqlite_store import CHUNK_BYTES, Store, gone
-from fair_allocator.log.sqlite_trim import Trimmer
+from fair_allocator.log.sqlite_trim import Trimmer, cost
 
 __all__ = ["File", "Memory", "SqliteClient", "SqliteLog"]
 
@@ -78,27 +79,27 @@ class SqliteLog(Log):
         self._retain = retain_records, retain_seconds
         self._clock = clock
         self._opened: Store | None = None
-
-    def open(self, handler: Ownership) -> None:
-        self._place.claim()
-        try:
-            store = self._place.open(self._wanted)
-            try:
-                store.check(CHECK_BYTES)
-                with store.transaction():
-                    pass  # a log that cannot be written is refused now rather than later
-                self._trimmer = Trimmer(store, *self._retain)
-            except BaseException:
-                store.close()
-                raise
-        except BaseException:
-            self._place.release()
-            raise
-        self._opened = store
-        self._handler = handler
-        self._owned: range = range(0)
+        self._owned = range(0)
         self._positions: dict[tuple[str, int], int] = {}
         self._seen_all_at: tuple[int, int] | None = None
+        self._read_bytes = 0
+
+    def open(self, handler: Ownership) -> None:
+        with ExitStack() as undo:
+            self._place.claim()
+            undo.callback(self._place.release)
+            store = self._place.open(self._wanted)
+            undo.callback(store.close)
+            store.check(CHECK_BYTES)
+            with store.transaction():
+                pass  # a log that cannot be written is refused now rather than later
+            self._trimmer = Trimmer(store, *self._retain)
+            self._undo = undo.pop_all()
+        self._opened = store
+        self._handler = handler
+        self._owned = range(0)
+        self._positions.clear()
+        self._seen_all_at = None
 
     @property
     def _store(self) -> Store:
@@ -141,13 +142,18 @@ class SqliteLog(Log):
         room = CHUNK_BYTES
         for (topic, partition), share in _shares(backlog, limit).items():
             start = self._positions[topic, partition]
-            block = self._store.read(topic, partition, start, start + share, share, room)
-            del self._positions[topic, partition]
-            self._positions[topic, partition] = block[-1].offset + 1
-            blocks.append(block)
-            room -= sum(len(record.value or b"") for record in block)
+            blocks.append(
+                self._store.read(topic, partition, start, start + share, share, room),
+            )
+            room -= cost(blocks[-1])
             if room <= 0:
                 break
+        self._read_bytes += CHUNK_BYTES - room
+        # Not before everything was read: an error must not skip anything.
+        for block in blocks:
+            topic, partition, offset, *_ = block[-1]
+            del self._positions[topic, partition]
+            self._positions[topic, partition] = offset + 1
         return _by_time(blocks)
 
     def committed(self, partition: int) -> Committed:
@@ -199,10 +205,10 @@ class SqliteLog(Log):
         offsets: Mapping[tuple[str, int], int],
         hints: Mapping[int, str],
     ) -> list[int]:
-        for partition in {partition for _, partition in offsets} | set(hints):
-            if partition not in self._owned:
-                raise CommitFailed(f"nothing was committed: partition {partition} is not owned")
         try:
+            for partition in {partition for _, partition in offsets} | set(hints):
+                if partition not in self._owned:
+                    raise LogError(f"partition {partition} is not owned")
             return self._commit(outgoing, offsets, hints)
         except LogError as error:
             self._positions.clear()
@@ -219,15 +225,17 @@ class SqliteLog(Log):
         for hint in hints.values():
             if len(hint.encode()) > HINT_BYTES:
                 raise ValueError(f"a hint takes at most {HINT_BYTES} bytes: {hint[:40]!r}...")
-        store, now, grown = self._store, self._clock(), len(outgoing)
+        for topic, _ in offsets:
+            if topic not in INPUTS:
+                raise ValueError(f"{topic!r} is not an input, it has no committed position")
+        store, now = self._store, self._clock()
         moved = [(to, store.base(topic, p)) for (topic, p), to in offsets.items()]
         with store.transaction() as connection:
             given = store.insert((*record, now) for record in outgoing)
-            for (topic, partition), to in offsets.items():
-                grown += to - (store.stream(topic, partition).committed or 0)
             connection.executemany("UPDATE streams SET committed = ? WHERE base = ?", moved)
             connection.executemany("INSERT OR REPLACE INTO hints VALUES (?, ?)", hints.items())
-            self._trimmer.step(grown, now)
+            self._trimmer.step(self._read_bytes + cost(outgoing), now)
+        self._read_bytes = 0
         return given
 
     def trim_journal(self, partition: int, before: int) -> None:
@@ -243,9 +251,8 @@ class SqliteLog(Log):
 
     def close(self) -> None:
         if self._opened is not None:
-            self._opened.close()
             self._opened = None
-            self._place.release()
+            self._undo.close()
 
 
 def _shares(backlog: Mapping[tuple[str, int], int], limit: int) -> dict[tuple[str, int], int]:
@@ -318,6 +325,8 @@ class SqliteClient(LogClient):
             )
             for topic, key, value, partition, timestamp in records
         ]
+        if not rows:
+            return []
         with self._store.transaction():
             offsets = self._store.insert(rows)
         return [(row[1], offset) for row, offset in zip(rows, offsets, strict=True)]

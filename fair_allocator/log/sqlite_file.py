@@ -1,5 +1,6 @@
 """Where the embedded log lives: a file that many processes share, or this process' memory."""
 
+import errno
 import fcntl
 import os
 import sqlite3
@@ -11,13 +12,16 @@ from types import TracebackType
 from typing import Final, Self
 
 from fair_allocator.errors import LogLocked, LogReadOnly, LogUnavailable
-from fair_allocator.log.sqlite_store import Door, Store, is_busy, log_error
+from fair_allocator.log.sqlite_store import Door, Store, holds_log, is_busy, log_error
 
 BUSY_SECONDS: Final = 30.0
 """How long to wait for another's transaction; the longest one is a commit, some ms."""
 
 PAUSE: Final = 0.000_3
 """Seconds between two attempts to get in: a short commit takes about as long."""
+
+JOURNAL_BYTES: Final = 16 * 2**20
+"""To what the write-ahead log is cut after a large transaction; usually it stays below 6 MB."""
 
 Path = str | os.PathLike[str]
 
@@ -126,13 +130,16 @@ class File(Place):
     def _keep_journal(self, connection: sqlite3.Connection) -> None:
         """Turn the write-ahead log on, with which readers and the writer do not wait."""
         try:
+            # First of all, so that another's database is left as it is.
+            holds_log(connection, self.path)
             # SQLite does not wait here while another turns it on.
             deadline = time.monotonic() + self._busy_seconds
             _retry(partial(connection.execute, "PRAGMA journal_mode = WAL"), deadline)
+            # Every commit is on the disk when it returns.
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_BYTES}")
         except sqlite3.Error as error:
             raise log_error(self.path, error) from error
-        # Every commit is on the disk when it returns.
-        connection.execute("PRAGMA synchronous = FULL")
 
 
 class _Turnstile(Door):
@@ -203,7 +210,9 @@ def _open_beside(path: str, suffix: str, mode: int) -> int:
     try:
         return os.open(path + suffix, mode | os.O_CREAT, 0o644)
     except OSError as error:
-        raise LogReadOnly(
+        denied = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+        kind = LogReadOnly if denied else LogUnavailable
+        raise kind(
             f"{path}{suffix}: {error.strerror}; to write, this user needs write access to the "
             "log and to its directory"
         ) from error

@@ -137,13 +137,7 @@ class Store:
 
     def _partitions_found(self) -> int | None:
         with self.using() as connection:
-            (mark,) = connection.execute("PRAGMA application_id").fetchone()
-            (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            if mark != APPLICATION_ID:
-                if mark or tables:
-                    raise ConfigurationError(
-                        f"{self.name} is an SQLite database of something else; name another file"
-                    )
+            if not holds_log(connection, self.name):
                 return None
             meta = dict(connection.execute("SELECT name, value FROM meta"))
         version = meta.get("schema", 0)
@@ -330,6 +324,17 @@ class Store:
             f"{self.name} is damaged: {topic}/{partition} lacks records it should have; "
             "restore a copy"
         )
+
+
+def holds_log(connection: sqlite3.Connection, name: str) -> bool:
+    """Tell whether there is a log or nothing; refuse a database of something else."""
+    (mark,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if mark != APPLICATION_ID and (mark or tables):
+        raise ConfigurationError(
+            f"{name} is an SQLite database of something else; name another file"
+        )
+    return bool(mark)
 
 
 def gone(name: str, topic: str, partition: int, offset: int, why: str) -> OffsetGone:

@@ -1,17 +1,26 @@
 """Keeps the embedded log from growing for ever, a small step with each commit."""
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 from fair_allocator.errors import ConfigurationError
-from fair_allocator.log.base import INPUTS, JOURNAL, TOPICS
+from fair_allocator.log.base import INPUTS, JOURNAL, TOPICS, Outgoing, Record
 from fair_allocator.log.sqlite_store import Store
 
 VISITS: Final = 16
 """How many topics' partitions a commit looks at; with all of them it would slow down."""
 
-SPARE_ROWS: Final = 500
+ROW_BYTES: Final = 100
+"""What a record costs beside its value, roughly."""
+
+SPARE_BYTES: Final = 2**20
 """What a commit deletes beyond twice its own growth, so that a backlog shrinks."""
+
+
+def cost(records: Iterable[Record | Outgoing]) -> int:
+    """Return how much the log grows by records, roughly, in bytes."""
+    return sum(ROW_BYTES + len(record.value or b"") for record in records)
 
 
 class Trimmer:
@@ -41,8 +50,12 @@ class Trimmer:
         self._round = deque((t, p) for t in topics for p in range(store.partitions))
 
     def step(self, grown: int, now: int) -> None:
-        """Trim a little, within a transaction by which the log has grown that many records."""
-        budget = 2 * grown + SPARE_ROWS
+        """Trim a little, within a transaction; the log has grown that many bytes since the last.
+
+        The work is in proportion, so that a commit is never held up by a large backlog, yet the
+        file stops growing.
+        """
+        budget = 2 * grown + SPARE_BYTES
         for _ in range(min(VISITS, len(self._round))):
             budget -= self._visit(*self._round[0], budget, now)
             if budget <= 0:
@@ -51,19 +64,25 @@ class Trimmer:
             self._round.rotate(-1)
 
     def _visit(self, topic: str, partition: int, budget: int, now: int) -> int:
+        """Trim one topic's partition; return the bytes deleted."""
         base, connection = self._store.base(topic, partition), self._store.connection
-        start = self._new_start(topic, partition, budget, now)
-        (oldest,) = connection.execute(
-            "SELECT min(id) FROM records WHERE id >= ? AND id < ?", (base, base + start)
+        hidden = base + self._new_start(topic, partition, budget // ROW_BYTES, now)
+        oldest, rows, size = connection.execute(
+            "SELECT min(id), count(*), total(size) FROM"
+            " (SELECT id, ? + ifnull(length(value), 0) AS size FROM records"
+            "  WHERE id >= ? AND id < ? ORDER BY id LIMIT ?)",
+            (ROW_BYTES, base, hidden, budget // ROW_BYTES + 1),
         ).fetchone()
-        if oldest is None:
+        if not rows:
             return 0
-        return connection.execute(
-            "DELETE FROM records WHERE id >= ? AND id < ?",
-            (oldest, min(oldest + budget, base + start)),
-        ).rowcount
+        if size > budget:
+            rows = max(1, int(rows * budget / size))
+        connection.execute(
+            "DELETE FROM records WHERE id >= ? AND id < ?", (oldest, min(oldest + rows, hidden))
+        )
+        return int(size)
 
-    def _new_start(self, topic: str, partition: int, budget: int, now: int) -> int:
+    def _new_start(self, topic: str, partition: int, rows: int, now: int) -> int:
         stream = self._store.stream(topic, partition)
         if topic == JOURNAL:
             return stream.start
@@ -75,23 +94,23 @@ class Trimmer:
             start = max(start, stream.next - self._records)
         if self._seconds is not None:
             oldest_kept = now - int(self._seconds * 1_000)
-            start = self._first_young(topic, partition, start, budget, oldest_kept)
+            start = self._first_young(topic, partition, start, rows, oldest_kept)
         start = max(stream.start, min(start, done))
         if start > stream.start:
             self.move_start(topic, partition, start)
         return start
 
     def _first_young(
-        self, topic: str, partition: int, start: int, budget: int, oldest_kept: int
+        self, topic: str, partition: int, start: int, rows: int, oldest_kept: int
     ) -> int:
         base = self._store.base(topic, partition)
         # Only the old records at the beginning count, so it stops at the first that is not.
-        rows = self._store.connection.execute(
+        young = self._store.connection.execute(
             "SELECT id FROM records WHERE id >= ? AND id < ? AND timestamp >= ?"
             " ORDER BY id LIMIT 1",
-            (base + start, base + start + budget, oldest_kept),
+            (base + start, base + start + rows, oldest_kept),
         ).fetchone()
-        return start + budget if rows is None else int(rows[0]) - base
+        return start + rows if young is None else int(young[0]) - base
 
     def move_start(self, topic: str, partition: int, start: int) -> None:
         """Hide the records below a position, within a transaction."""

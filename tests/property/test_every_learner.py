@@ -126,7 +126,7 @@ class Walk:
 
 
 @every_setting
-@settings(derandomize=True, max_examples=150, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(steps=steps, start=st.sampled_from(POOLS), seed=st.integers(0, 5))
 def test_a_restored_and_a_following_pool_equal_the_live_one_whatever_happens(
     name: str, rule: str, steps: list[Step], start: Arms, seed: int

@@ -105,8 +105,8 @@ def configuration(tolerance: int | str = 0, rule: str = "auto", **quotas: str | 
     return {"arms": quotas, "tolerance": tolerance, "rule": rule}
 
 
-def search_changes(configurations: Sequence[Configuration], depth: int) -> int:
-    """Try every learner and every change, before every round, against a real pool."""
+def search_changes(configurations: Sequence[Configuration], depth: int, learner: str = "") -> int:
+    """Try every change before every round, and every learner unless one is given."""
     seen = set()
     layer = [(Audited(**configurations[0]), 0)]
     for _ in range(depth):
@@ -116,7 +116,7 @@ def search_changes(configurations: Sequence[Configuration], depth: int) -> int:
                 changed = audited.clone()
                 if index != current:
                     changed.reconfigure(**wanted)
-                for branch in rounds(changed, list(wanted["arms"])):
+                for branch in rounds(changed, [learner] if learner else list(wanted["arms"])):
                     key = branch.key()
                     if key not in seen:
                         seen.add(key)
@@ -142,9 +142,8 @@ CHANGES = {
         configuration(a=0, b="1/3", c="1/4", s=0),
     ],
     "quotas set to zero under max deficit": [
-        configuration(a="2/5", b="2/5", c=0, d=0),
-        configuration(a=0, b=0, c="2/5", d="2/5"),
-        configuration(a=0, b="2/5", c="2/5", d=0),
+        configuration(a="2/5", b="2/5", c=0, d=0, s=0),
+        configuration(a=0, b=0, c="2/5", d="2/5", s=0),
     ],
     "fewer arms with larger quotas under max deficit": [
         configuration(a="6/25", b="6/25", c="6/25", d="6/25", s=0),
@@ -219,4 +218,11 @@ CHANGES = {
 
 @pytest.mark.parametrize("configurations", CHANGES.values(), ids=CHANGES.keys())
 def test_no_learner_and_no_changes_break_the_bound(configurations: list[Configuration]) -> None:
-    search_changes(configurations, depth=6)
+    search_changes(configurations, depth=5)
+
+
+@pytest.mark.parametrize("configurations", CHANGES.values(), ids=CHANGES.keys())
+def test_no_long_run_of_changes_breaks_the_bound(configurations: list[Configuration]) -> None:
+    first, *others = (list(wanted["arms"]) for wanted in configurations)
+    always = [arm for arm in first if all(arm in arms for arms in others)]
+    search_changes(configurations, depth=7, learner=always[-1])

@@ -1,0 +1,92 @@
+"""The command line: one module per command, each with `add` and `run`.
+
+Exit codes: 0 done, 1 a check failed, 2 usage, and those of the errors (see `errors`): 69 try
+again, 70 internal, 78 configuration.
+"""
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Final
+
+from fair_allocator import __version__
+from fair_allocator.cli import (
+    audit,
+    check_config,
+    dead_letters,
+    export,
+    import_,
+    inspect,
+    run,
+    schema,
+    send,
+)
+from fair_allocator.cli.options import PROGRAM, Formatter
+from fair_allocator.errors import EX_CONFIG, EX_SOFTWARE, FairAllocatorError, InvalidPool
+from fair_allocator.wiring import find_learners
+
+__all__ = ["main"]
+
+_COMMANDS: Final = (
+    run,
+    check_config,
+    send,
+    audit,
+    inspect,
+    dead_letters,
+    export,
+    import_,
+    schema,
+)
+
+_INTERRUPTED: Final = 130
+_PIPE_CLOSED: Final = 141
+"""What a shell says of a process that died of SIGPIPE."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; return the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal cannot show must not end the command.
+        getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
+    arguments = _parser().parse_args(argv)
+    find_learners()
+    try:
+        code: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Nobody reads any more; what is still buffered must not fail once again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except FairAllocatorError as error:
+        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        return _exit_code(error)
+    except Exception:
+        traceback.print_exc()
+        return EX_SOFTWARE
+    return code
+
+
+def _exit_code(error: FairAllocatorError) -> int:
+    default = EX_CONFIG if isinstance(error, InvalidPool) else EX_SOFTWARE
+    code: int = getattr(error, "exit_code", default)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description="Gives every arm its share of the rounds, at every round, and learns.",
+        epilog=f"example:\n  {PROGRAM} run --config {PROGRAM}.toml",
+        formatter_class=Formatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in _COMMANDS:
+        command.add(subparsers)
+    return parser

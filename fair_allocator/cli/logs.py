@@ -1,0 +1,48 @@
+"""The service's own words: one line per event of interest, to standard error.
+
+Text on a terminal, JSON otherwise; never one per record.
+"""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import TextIO
+
+
+def set_up(stream: TextIO | None = None) -> None:
+    """Write the log lines of this process to a stream, standard error by default."""
+    stream = sys.stderr if stream is None else stream
+    root = logging.getLogger()
+    for old in [handler for handler in root.handlers if isinstance(handler, _Handler)]:
+        root.removeHandler(old)
+    handler = _Handler(stream)
+    handler.setFormatter(_Text() if stream.isatty() else _Json())
+    root.addHandler(handler)
+    logging.getLogger("fair_allocator").setLevel(logging.INFO)
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    """The one of this module."""
+
+
+class _Text(logging.Formatter):
+    """For a person at a terminal."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-8s %(message)s", "%H:%M:%S")
+
+
+class _Json(logging.Formatter):
+    """For whatever collects log lines."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)

@@ -1,0 +1,85 @@
+"""What the commands have in common: how they are declared, configured and refused."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, ClassVar, Final, TypeAlias
+
+from fair_allocator.config import Configuration, load
+from fair_allocator.errors import FairAllocatorError
+
+PROGRAM: Final = "fair-allocator"
+
+Formatter = argparse.RawDescriptionHelpFormatter
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+class CheckFailed(FairAllocatorError):
+    """What was to be checked is not as it should be."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class BadUsage(FairAllocatorError):
+    """The command was called in a way that makes no sense."""
+
+    exit_code: ClassVar[int] = 2
+
+
+def add_command(
+    subparsers: Subparsers,
+    name: str,
+    summary: str,
+    description: str,
+    example: str,
+    run: Callable[[argparse.Namespace], int] | None = None,
+) -> argparse.ArgumentParser:
+    """Declare a command: `run` does it, and its help ends with the example."""
+    parser = subparsers.add_parser(
+        name,
+        help=summary,
+        description=description,
+        epilog=f"example:\n  {PROGRAM} {example}",
+        formatter_class=Formatter,
+        allow_abbrev=False,
+    )
+    if run is not None:
+        parser.set_defaults(run=run)
+    return parser
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Let a command be told its configuration."""
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="the configuration in TOML (or FAIR_ALLOCATOR_CONFIG names it; else the defaults)",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Let a command print for a script."""
+    parser.add_argument("--json", action="store_true", help="print JSON, for a script")
+
+
+def configuration_of(arguments: argparse.Namespace) -> Configuration:
+    """Return the configuration a command was called with."""
+    return load(arguments.config, os.environ)
+
+
+@contextmanager
+def reading(name: str) -> Iterator[BinaryIO]:
+    """Open a file named on the command line; "-" is standard input."""
+    if name == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        file = open(name, "rb")  # noqa: SIM115  (closed below)
+    except OSError as error:
+        raise BadUsage(f"{name}: {error.strerror}") from None
+    with file:
+        yield file

@@ -1,0 +1,97 @@
+"""How results are shown: tables, JSON, progress, and foreign text without its tricks."""
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import BinaryIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+
+def shown(text: str) -> str:
+    r"""Return a foreign text such that a terminal shows it and does not obey it.
+
+    >>> shown("tasks"), shown("\x1b[2J")
+    ('tasks', "'\\x1b[2J'")
+    """
+    return text if text.isprintable() and text else ascii(text)
+
+
+def moment(milliseconds: int) -> str:
+    """Return a time in UTC.
+
+    >>> moment(0)
+    '1970-01-01 00:00:00Z'
+    """
+    try:
+        return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%SZ}"
+    except (ValueError, OverflowError, OSError):
+        return f"{milliseconds} ms"
+
+
+def print_json(data: object) -> None:
+    """Print plain data for a script."""
+    print(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print aligned columns: text to the left, numbers to the right, nothing as a dash."""
+    cells = [["-" if cell is None else _cell(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    right = [
+        all(isinstance(row[at], int | float | None) for row in rows) for at in range(len(columns))
+    ]
+    for row in [list(columns), *cells]:
+        padded = [
+            cell.rjust(width) if numeric else cell.ljust(width)
+            for cell, width, numeric in zip(row, widths, right, strict=True)
+        ]
+        print("  ".join(padded).rstrip())
+
+
+def _cell(cell: object) -> str:
+    if isinstance(cell, float):
+        return f"{cell:.3f}"
+    return f"{cell:,}" if isinstance(cell, int) else str(cell)
+
+
+class Bar:
+    """A progress bar; it says nothing where nobody watches."""
+
+    def __init__(self, progress: Progress, what: str, total: int | None) -> None:
+        self._progress = progress
+        self._task = progress.add_task(what, total=total)
+
+    def advance(self, steps: int) -> None:
+        """Move on."""
+        self._progress.advance(self._task, steps)
+
+
+@contextmanager
+def bar(what: str, total: int | None) -> Iterator[Bar]:
+    """Show progress on standard error while the block runs, if that is a terminal."""
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        disable=not sys.stderr.isatty(),
+        transient=True,
+    )
+    with progress:
+        yield Bar(progress, what, total)
+
+
+def size_of(file: BinaryIO) -> int | None:
+    """Return the bytes of a file, None if it is a pipe or the like."""
+    try:
+        status = os.fstat(file.fileno())
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None

@@ -1,0 +1,73 @@
+"""`run`: serve until told to stop."""
+
+import argparse
+import logging
+from typing import Final
+
+from fair_allocator.cli import logs
+from fair_allocator.cli.options import Subparsers, add_command, add_config, configuration_of
+from fair_allocator.cli.printing import shown
+from fair_allocator.cli.watch import Watch
+from fair_allocator.config import Configuration, PoolGuarantee, guarantees
+from fair_allocator.service import Service
+from fair_allocator.wiring import open_log, service_settings
+
+logger = logging.getLogger(__name__)
+
+_MOST_POOLS: Final = 10
+"""Named in the first line."""
+
+
+def add(subparsers: Subparsers) -> None:
+    """Declare the command."""
+    parser = add_command(
+        subparsers,
+        "run",
+        "serve: read requests, decide, write assignments",
+        "Serves until SIGTERM or SIGINT, then writes a last snapshot and exits 0. A second signal\n"
+        "exits at once and loses nothing: what was not committed is read again by the next start.",
+        "run --config fair-allocator.toml",
+        run,
+    )
+    add_config(parser)
+    parser.add_argument(
+        "--accept-offsets",
+        action="store_true",
+        help="go on from the journal's offsets although the log's committed ones were moved",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve."""
+    configuration = configuration_of(arguments)
+    settings = service_settings(
+        configuration, configuration.log.partitions, arguments.accept_offsets
+    )
+    logs.set_up()
+    watch = Watch(configuration.service.stuck_seconds, configuration.service.drain_seconds)
+    service = Service(open_log(configuration), settings, heartbeat=watch.beat)
+    logger.info("%s", _served(configuration))
+    with watch.over(service.stop):
+        service.run()
+    logger.info("stopped; the next start goes on from here")
+    return 0
+
+
+def _served(configuration: Configuration) -> str:
+    """Say what is served, and what is promised."""
+    pools = guarantees(configuration)
+    texts = [_promise(pool) for pool in pools[:_MOST_POOLS]]
+    if len(pools) > _MOST_POOLS:
+        texts.append(f"and {len(pools) - _MOST_POOLS} more")
+    log = configuration.log
+    return (
+        f"serving {log.path}, {log.partitions} partitions; "
+        f"{', '.join(texts) or 'no pools are configured, they come by controls'}"
+    )
+
+
+def _promise(pool: PoolGuarantee) -> str:
+    arms = "1 arm" if pool.arms == 1 else f"{pool.arms:,} arms"
+    if pool.bound is None:
+        return f"{shown(pool.name)} ({arms}, rule none: nothing is guaranteed)"
+    return f"{shown(pool.name)} ({arms}, {pool.rule}: at most {pool.bound} pulls short)"

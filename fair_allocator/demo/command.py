@@ -1,0 +1,225 @@
+"""The command `demo`."""
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+from typing import Final
+
+from rich.console import Console
+
+from fair_allocator.config import load as load_configuration
+from fair_allocator.demo import plot
+from fair_allocator.demo.feed import Feed
+from fair_allocator.demo.load import Load
+from fair_allocator.demo.play import Play, audited
+from fair_allocator.demo.serve import PARTITIONS, serving
+from fair_allocator.demo.story import told
+from fair_allocator.demo.view import view_for
+from fair_allocator.demo.world import SCENARIOS
+from fair_allocator.log.base import LogClient
+from fair_allocator.log.sqlite import SqliteClient
+
+STEP: Final = 200
+"""Requests that are sent together; with their rewards they fit into one commit."""
+
+REQUESTS: Final = 60_000
+SEED: Final = 7
+RATE: Final = 2_500.0
+"""Requests a second, so that a demo takes 24 seconds."""
+LOAD_RATE: Final = 200.0
+
+_EXAMPLES: Final = """\
+examples:
+  fair-allocator demo
+  fair-allocator demo --scenario wireless --fast
+  fair-allocator demo --log /tmp/demo.db --plot /tmp/demo.svg
+  fair-allocator demo --load-only --config fair-allocator.toml --rate 500
+"""
+
+
+def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to a parser."""
+    parser = subparsers.add_parser(
+        "demo",
+        help="see it at work: a hidden world, the real service, and plain UCB1 beside it",
+        description=(
+            "Plays a hidden world against the service, which runs in a process of its own on a "
+            "log file,\nand shows beside it what plain UCB1 would have done. Ends by itself or on "
+            "Ctrl-C, with the\naudit's verdict: exit status 0 if every guarantee was kept, else 1."
+        ),
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    option = parser.add_argument
+    option("--scenario", choices=SCENARIOS, default="crowdsourcing", help="which world to play")
+    option("--requests", type=_count, metavar="N", help=f"how many; {REQUESTS} unless given")
+    option("--seed", type=int, default=SEED, help=f"determines the world; {SEED} unless given")
+    option("--rate", type=_rate, metavar="R", help=f"requests a second; {RATE:.0f} unless given")
+    option("--fast", action="store_true", help="as many requests a second as there can be")
+    option("--log", type=Path, metavar="PATH", help="a new log file, to be kept")
+    option("--keep", action="store_true", help="keep the log without --log, and say where it is")
+    option("--plot", type=_picture, metavar="PATH", help="where to draw it, .png or .svg")
+    option("--no-plot", action="store_true", help="draw nothing")
+    option(
+        "--load-only",
+        action="store_true",
+        help="only feed the log of --log or --config, which a service elsewhere reads: "
+        f"{LOAD_RATE:.0f} requests a second until --requests or Ctrl-C",
+    )
+    option("--config", type=Path, metavar="FILE", help="the configuration, for --load-only")
+    parser.set_defaults(run=run)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"must be a whole number above 0, got {text!r}")
+    return int(text)
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not (rate > 0 and isfinite(rate)):
+        raise argparse.ArgumentTypeError(f"must be a number above 0, got {text!r}")
+    return rate
+
+
+def _picture(text: str) -> Path:
+    path = Path(text)
+    if path.suffix not in plot.FORMATS:
+        raise argparse.ArgumentTypeError(f"must end in {' or '.join(plot.FORMATS)}, got {text!r}")
+    return path
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Play the demo, or feed a log; return the exit status."""
+    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    if arguments.load_only:
+        return _feed(arguments, console)
+    if arguments.log is not None and arguments.log.exists():
+        print(
+            f"demo: {arguments.log} is there already: name a new file, or feed it with --load-only",
+            file=sys.stderr,
+        )
+        return 2
+    return _play(arguments, console)
+
+
+# -- the demo ---------------------------------------------------------------------------------
+
+
+def _play(arguments: argparse.Namespace, console: Console) -> int:
+    requests, seed = arguments.requests or REQUESTS, arguments.seed
+    world = SCENARIOS[arguments.scenario](seed, requests)
+    pace = 0.0 if arguments.fast else STEP / (arguments.rate or RATE)
+    with ExitStack() as stack:
+        stop = stack.enter_context(_stop_on_signal())
+        log = _place(arguments, stack)
+        check = stack.enter_context(serving(log, seed))
+        client = stack.enter_context(SqliteClient(log, PARTITIONS))
+        play = Play(client, world, requests, seed, check)
+        play.open()
+        with view_for(console) as view:
+            while play.left and not stop.asked:
+                play.step(STEP)
+                view.show(play)
+                ahead = play.load.sent / STEP * pace - play.seconds
+                if ahead > 0 and play.left:
+                    time.sleep(ahead)
+            play.settle()
+            view.show(play)
+        took = play.seconds
+        report = audited(client)
+    console.print()
+    if stop.asked:
+        console.print("Stopped early; this is the verdict so far.\n")
+    for paragraph in told(play, report):
+        console.print(paragraph + "\n")
+    _draw(arguments, play, console)
+    if arguments.keep or arguments.log:
+        console.print(f"Log: {log}")
+    console.print(f"{play.ours.rounds:,} {world.words.request}s in {took:.0f} seconds.")
+    return 0 if report.ok else 1
+
+
+def _place(arguments: argparse.Namespace, stack: ExitStack) -> Path:
+    """Return the log's path, in a directory that goes with the stack unless it is to be kept."""
+    if arguments.log is not None:
+        return Path(arguments.log)
+    prefix = "fair-allocator-demo-"
+    if arguments.keep:
+        return Path(mkdtemp(prefix=prefix), "demo.db")
+    return Path(stack.enter_context(TemporaryDirectory(prefix=prefix)), "demo.db")
+
+
+def _draw(arguments: argparse.Namespace, play: Play, console: Console) -> None:
+    if arguments.no_plot or not play.ours.rounds:
+        return
+    path = arguments.plot or Path("out", f"demo-{play.world.name}.png")
+    try:
+        plot.draw(play, path)
+    except ImportError:
+        console.print("No plot: matplotlib is missing (pip install 'fair-allocator[plots]').")
+    except OSError as error:
+        console.print(f"No plot: {path} cannot be written: {error.strerror}")
+    else:
+        console.print(f"Plot: {path}")
+
+
+# -- the load alone ---------------------------------------------------------------------------
+
+
+def _feed(arguments: argparse.Namespace, console: Console) -> int:
+    world = SCENARIOS[arguments.scenario](arguments.seed, arguments.requests or REQUESTS)
+    with _client(arguments) as client, _stop_on_signal() as stop:
+        Feed(
+            Load(client, world),
+            arguments.rate or LOAD_RATE,
+            arguments.requests,
+            lambda: stop.asked,
+            console.print,
+        ).run()
+    return 0
+
+
+def _client(arguments: argparse.Namespace) -> LogClient:
+    log = load_configuration(arguments.config, os.environ).log
+    if arguments.log is not None:
+        log = log.model_copy(update={"path": arguments.log})
+    return SqliteClient(log.path, log.partitions, partitioner=log.partitioner)
+
+
+# -- signals ----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Stop:
+    asked: bool = False
+
+
+@contextmanager
+def _stop_on_signal() -> Iterator[_Stop]:
+    """Let Ctrl-C or SIGTERM end it after the step it is in, and a second one at once."""
+    stop = _Stop()
+
+    def ask(_number: int, _frame: object) -> None:
+        if stop.asked:
+            raise KeyboardInterrupt
+        stop.asked = True
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,114 @@
+"""One run of the demo: the load, the service's answers, the audit, and plain UCB1 beside it."""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from fair_allocator.audit import Audit, Report
+from fair_allocator.demo.board import Board
+from fair_allocator.demo.load import Load, Seen
+from fair_allocator.demo.plain import Plain
+from fair_allocator.demo.world import World
+from fair_allocator.errors import LogUnavailable
+from fair_allocator.events import AssignmentEvent, EpochEvent
+from fair_allocator.log.base import LogClient
+
+_PATIENCE: Final = 60.0
+_PAUSE: Final = 0.001
+
+
+class Play:
+    """A world played on two boards, step by step.
+
+    A step's records are appended together and answered before the next, and all time is counted
+    in requests: so a run's decisions depend on the seed and the step alone.
+
+    Attributes
+    ----------
+    ours, plain
+        What the service decided, and what plain UCB1 would have.
+    verdict
+        The audit of the records seen so far.
+    """
+
+    def __init__(
+        self, client: LogClient, world: World, requests: int, seed: int, check: Callable[[], None]
+    ) -> None:
+        self.world = world
+        self.requests = requests
+        self.ours = Board(world)
+        self.load = Load(client, world, self.ours.reward)
+        self._rival = Plain(world, seed)
+        self._audit = Audit()
+        self._check = check
+        self._began = time.monotonic()
+
+    @property
+    def plain(self) -> Board:
+        """The board of plain UCB1."""
+        return self._rival.board
+
+    @property
+    def verdict(self) -> Report:
+        """The audit's word on what was seen so far."""
+        return self._audit.report()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been going on."""
+        return time.monotonic() - self._began
+
+    @property
+    def left(self) -> int:
+        """How many requests are still to be sent."""
+        return self.requests - self.load.sent
+
+    def open(self) -> None:
+        """Configure the pool and wait until the service has it."""
+        self.load.open()
+        self._await(lambda: self.load.ready)
+        self._began = time.monotonic()
+
+    def step(self, most: int) -> None:
+        """Play the next requests on both boards."""
+        count = min(most, self.left)
+        self.load.send(count)
+        self._rival.step(count)
+        self._await(lambda: not self.load.backlog)
+        self.ours.mark()
+        self.plain.mark()
+
+    def settle(self) -> None:
+        """Let the rewards that are on their way arrive."""
+        self.load.settle()
+        self._rival.settle()
+
+    def _await(self, done: Callable[[], bool]) -> None:
+        until = time.monotonic() + _PATIENCE
+        while not done():
+            seen = self.load.look()
+            for each in seen:
+                self._take(each)
+            if not seen:
+                self._check()
+                if time.monotonic() > until:
+                    raise LogUnavailable(f"no answer from the service for {_PATIENCE:.0f} seconds")
+                time.sleep(_PAUSE)
+
+    def _take(self, seen: Seen) -> None:
+        record, event = seen
+        self._audit.feed(record.partition, record.offset, record.value or b"")
+        if isinstance(event, EpochEvent):
+            for arm in event.arms:
+                self.ours.join(arm)
+        elif isinstance(event, AssignmentEvent):
+            self.ours.pull(event.arm, forced=event.reason == "fairness")
+
+
+def audited(client: LogClient) -> Report:
+    """Audit the assignments topic from its first record to its last."""
+    audit = Audit()
+    for partition in range(client.partitions):
+        for record in client.read("assignments", partition):
+            audit.feed(partition, record.offset, record.value or b"")
+    return audit.report()

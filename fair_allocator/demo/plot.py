@@ -1,0 +1,151 @@
+"""The picture at the end: who got what, what was owed, and what it cost."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from fair_allocator.demo.board import Board
+from fair_allocator.demo.play import Play
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+OURS: Final = "#0072B2"
+PLAIN: Final = "#D55E00"
+QUOTA: Final = "#222222"
+FAINT: Final = "#666666"
+"""Blue and vermilion of Okabe and Ito's palette, told apart by every kind of eye."""
+
+FORMATS: Final = (".png", ".svg")
+
+
+def draw(play: Play, path: Path) -> None:
+    """Write the picture, in the format of the path's ending.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not there.
+    """
+    from matplotlib.figure import Figure
+
+    words, rounds = play.world.words, play.ours.rounds
+    figure = Figure(figsize=(13, 7.5), layout="constrained")
+    grid = figure.add_gridspec(2, 2, width_ratios=(1.15, 1))
+    _draw_shares(figure.add_subplot(grid[:, 0]), play)
+    _draw_shortfall(figure.add_subplot(grid[0, 1]), play)
+    _draw_regret(figure.add_subplot(grid[1, 1]), play)
+    figure.suptitle(
+        f"{rounds:,} {words.request}s, {len(play.ours.rows)} {words.arm}s: everyone's promised "
+        "share is kept at every round",
+        fontsize=14,
+        fontweight="bold",
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+
+
+def _draw_shares(axes: "Axes", play: Play) -> None:
+    """Draw a row per arm: its quota, and its share on either board."""
+    from matplotlib.ticker import FuncFormatter
+
+    words = play.world.words
+    arms = [arm for arm in play.world.arms if arm.name in play.ours.rows]
+    places = list(range(len(arms)))[::-1]
+    ours, plain = (_shares(board, [arm.name for arm in arms]) for board in (play.ours, play.plain))
+    quotas = [100 * float(arm.quota) for arm in arms]
+    axes.hlines(places, plain, ours, color="#cccccc", linewidth=2, zorder=1)
+    axes.scatter(
+        quotas, places, marker="|", s=190, color=QUOTA, linewidth=2.2, label="promised", zorder=4
+    )
+    axes.scatter(plain, places, marker="v", s=48, color=PLAIN, label="plain UCB1", zorder=2)
+    axes.scatter(ours, places, marker="o", s=48, color=OURS, label="with quotas", zorder=3)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} %"))
+    axes.set_yticks(places, [_label(arm.name, arm.skill, arm.newcomer) for arm in arms])
+    axes.set_xlabel(f"share of the {words.request}s since the {words.arm} came (logarithmic)")
+    axes.set_title(
+        f"Who gets the {words.request}s: no {words.arm} below the promise", loc="left", fontsize=11
+    )
+    axes.legend(loc="lower right", frameon=True)
+    _tidy(axes, grid="x")
+
+
+def _label(name: str, skill: float, newcomer: bool) -> str:
+    return f"{name} ({skill:.2f}{', new' if newcomer else ''})"
+
+
+def _shares(board: Board, names: list[str]) -> list[float]:
+    # A share of nothing has no place on a logarithmic axis: it is drawn at a hundredth of a %.
+    return [max(0.01, 100 * board.rows[name].share(board.rounds)) for name in names]
+
+
+def _draw_shortfall(axes: "Axes", play: Play) -> None:
+    words = play.world.words
+    for board, colour, name, width in (
+        (play.plain, PLAIN, "plain UCB1", 2.0),
+        (play.ours, OURS, "with quotas", 3.0),
+    ):
+        rounds = [moment.rounds for moment in board.moments]
+        axes.plot(
+            rounds, [m.worst for m in board.moments], color=colour, linewidth=width, label=name
+        )
+    axes.axhline(0, color=QUOTA, linewidth=1.2, linestyle="--", label="allowed: 0")
+    axes.set_ylabel(f"{words.request}s behind")
+    axes.set_title(
+        f"How far the worst-off {words.arm} is behind the promise", loc="left", fontsize=11
+    )
+    axes.legend(loc="upper left", frameon=False)
+    _draw_joining(axes, play)
+    _tidy(axes, grid="y")
+
+
+def _draw_regret(axes: "Axes", play: Play) -> None:
+    words, ours, plain = play.world.words, play.ours.moments, play.plain.moments
+    rounds = [moment.rounds for moment in ours]
+    axes.plot(rounds, [m.regret for m in ours], color=OURS, linewidth=2.2, label="with quotas")
+    axes.plot(
+        rounds,
+        [moment.price for moment in ours],
+        color=OURS,
+        linewidth=1.5,
+        linestyle=":",
+        label=f"the quotas' own price (every {words.arm} known)",
+    )
+    axes.plot(
+        [moment.rounds for moment in plain],
+        [moment.regret for moment in plain],
+        color=PLAIN,
+        linewidth=2.2,
+        label="plain UCB1",
+    )
+    axes.set_xlabel(f"{words.request}s")
+    axes.set_ylabel(f"{words.reward} given up")
+    axes.set_title(f"What it costs, against always the best {words.arm}", loc="left", fontsize=11)
+    axes.legend(loc="upper left", frameon=False)
+    _draw_joining(axes, play)
+    _tidy(axes, grid="y")
+
+
+def _draw_joining(axes: "Axes", play: Play) -> None:
+    """Mark when newcomers came."""
+    from matplotlib.ticker import FuncFormatter
+
+    joining = play.world.joining
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.margins(x=0.01)
+    if play.ours.rounds > joining:
+        axes.axvline(joining, color=FAINT, linewidth=1, linestyle=(0, (1, 3)))
+        axes.annotate(
+            "newcomers join ",
+            (joining, 0.04),
+            xycoords=("data", "axes fraction"),
+            ha="right",
+            color=FAINT,
+            fontsize=9,
+        )
+
+
+def _tidy(axes: "Axes", grid: str) -> None:
+    axes.grid(axis="x" if grid == "x" else "y", color="#e6e6e6", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,79 @@
+"""The service of the demo, in a process of its own on the demo's log.
+
+It serves until its standard input ends, which it also does when the demo is killed.
+"""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Final
+
+from fair_allocator.config import Configuration
+from fair_allocator.errors import LogUnavailable
+from fair_allocator.log.sqlite import SqliteLog
+from fair_allocator.service import Service, ServiceSettings
+from fair_allocator.shard import ShardSettings
+
+PARTITIONS: Final = Configuration().log.partitions
+"""The usual number, so that other commands can open a log that was kept."""
+
+_LAST_WORDS: Final = 2_000
+_STOP_SECONDS: Final = 15.0
+
+
+@contextmanager
+def serving(path: Path, seed: int) -> Iterator[Callable[[], None]]:
+    """Run the service in another process; yields what raises if that has ended by itself."""
+    command = [sys.executable, "-m", __spec__.name, str(path), str(seed)]
+    with (
+        TemporaryFile() as errors,
+        subprocess.Popen(  # noqa: S603
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,  # Ctrl-C is for the demo, which then ends the service
+        ) as process,
+    ):
+
+        def check() -> None:
+            if process.poll() is not None:
+                errors.seek(0)
+                said = errors.read().decode(errors="replace")[-_LAST_WORDS:]
+                raise LogUnavailable(f"the service ended with {process.returncode}: {said}")
+
+        try:
+            yield check
+        finally:
+            if process.stdin is not None:
+                process.stdin.close()
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def make_service(path: Path, seed: int) -> Service:
+    """Return a service with the usual settings on the log at `path`."""
+    shard = ShardSettings(seed=seed, partitions=PARTITIONS)
+    return Service(SqliteLog(path, PARTITIONS), ServiceSettings(shard=shard))
+
+
+def main(path: str, seed: str) -> None:
+    """Serve until standard input ends."""
+    service = make_service(Path(path), int(seed))
+
+    def stop_with_input() -> None:
+        sys.stdin.read()
+        service.stop()
+
+    threading.Thread(target=stop_with_input, daemon=True).start()
+    service.run()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,275 @@
+"""What is seen while it runs: a live table on a terminal, a few lines anywhere else."""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.padding import Padding
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from fair_allocator.demo.board import Board, Row
+from fair_allocator.demo.play import Play
+
+KEPT: Final = "dodger_blue1"
+SHORT: Final = "orange1"
+FAINT: Final = "grey58"
+
+_WIDEST_BAR: Final = 24
+_NARROWEST_BAR: Final = 8
+
+
+class View(Protocol):
+    """Shows a play while it goes on."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def show(self, play: Play) -> None:
+        """Show where the play is."""
+
+
+def view_for(console: Console) -> View:
+    """Return the view that suits where the output goes."""
+    plain = not console.is_terminal or console.is_dumb_terminal
+    return Lines(console) if plain else Terminal(console)
+
+
+# -- lines ------------------------------------------------------------------------------------
+
+
+class Lines:
+    """A line at every tenth of the way."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._tenth = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def show(self, play: Play) -> None:
+        """Print a line if another tenth is done."""
+        tenth = play.ours.rounds * 10 // play.requests
+        if tenth > self._tenth:
+            self._tenth = tenth
+            short, words = len(play.plain.short()), play.world.words
+            self._console.print(
+                f"{play.ours.rounds:,} of {play.requests:,} {words.request}s: {answer(play)}; "
+                f"plain UCB1 leaves {short} of {len(play.plain.rows)} {words.arm}s short, "
+                f"one by {play.plain.worst():,} {words.request}s",
+                soft_wrap=True,
+                highlight=False,
+            )
+
+
+def answer(play: Play) -> str:
+    """Return the one answer that matters, in a line."""
+    verdict = play.verdict
+    if verdict.first is not None:
+        return f"every guarantee kept: NO: {verdict.first}"
+    return f"every guarantee kept: yes (worst shortfall {play.ours.peak} of 0 allowed)"
+
+
+# -- a terminal -------------------------------------------------------------------------------
+
+
+class Terminal:
+    """A table that is drawn over and over."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.__exit__(kind, error, trace)
+
+    def show(self, play: Play) -> None:
+        """Draw the table anew."""
+        options = self._console.options
+        frame = Frame(play, self._console.width, self._console.height, ascii=options.ascii_only)
+        self._live.update(frame.draw(), refresh=True)
+
+
+class Frame:
+    """One picture of a play, made to fit."""
+
+    def __init__(self, play: Play, width: int, height: int, *, ascii: bool = False) -> None:
+        self._play = play
+        self._height = height
+        self._ascii = ascii
+        self._roomy = width >= 118
+        taken = 96 if self._roomy else 60
+        self._bar = max(_NARROWEST_BAR, min(_WIDEST_BAR, (width - taken) // 2))
+
+    def draw(self) -> RenderableType:
+        """Return the whole picture."""
+        words = self._play.world.words
+        mark = "|" if self._ascii else "┃"
+        legend = (
+            f"{mark} marks the promised share. A bar that does not reach it: "
+            f"{words.arm} got less than promised."
+        )
+        return Group(
+            self._progress(),
+            Text(),
+            self._verdict(),
+            Text(),
+            self._tables(),
+            Text(legend, style=FAINT),
+        )
+
+    def _progress(self) -> RenderableType:
+        play, done = self._play, self._play.ours.rounds
+        words, pace = play.world.words, done / max(0.001, play.seconds)
+        line = Table.grid(padding=(0, 1))
+        line.add_row(
+            Text("fair-allocator", style="bold"),
+            ProgressBar(total=play.requests, completed=done, width=24, complete_style=KEPT),
+            f"{done:,} of {play.requests:,} {words.request}s, {pace:,.0f} a second",
+            Text(f"{play.load.grading.lost:,} never graded", style=FAINT),
+        )
+        return line
+
+    def _verdict(self) -> RenderableType:
+        play, verdict = self._play, self._play.verdict
+        big = Text(" YES ", style="bold white on green4")
+        why = f"worst shortfall {play.ours.peak}, allowed 0, at all {play.ours.rounds:,} rounds"
+        if verdict.first is not None:
+            big, why = Text(" NO ", style="bold white on red3"), str(verdict.first)
+        question = Text("Every guarantee kept: ", style="bold")
+        return Text.assemble(question, big, "  ", (why, FAINT))
+
+    # -- the two tables -----------------------------------------------------------------------
+
+    def _tables(self) -> RenderableType:
+        pair = Table.grid(padding=(0, 3))
+        pair.add_row(self._ours(), self._plain())
+        return pair
+
+    def _shown(self) -> Sequence[Row | None]:
+        """Return our rows, without the middle ones where there is no room; None in their place."""
+        places = {arm.name: place for place, arm in enumerate(self._play.world.arms)}
+        rows = sorted(self._play.ours.rows.values(), key=lambda row: places[row.arm.name])
+        room = self._height - 9
+        if len(rows) <= room:
+            return rows
+        first = max(1, room // 3)
+        last = max(1, room - first - 1)
+        return [*rows[:first], None, *rows[-last:]]
+
+    def _ours(self) -> Table:
+        board, words = self._play.ours, self._play.world.words
+        table = _table("with quotas: fair-allocator", KEPT)
+        table.add_column(words.arm, no_wrap=True)
+        table.add_column(words.skill, justify="right", no_wrap=True)
+        self._add_share_columns(table)
+        table.add_column("promised", justify="right", no_wrap=True)
+        table.add_column("short", justify="right", no_wrap=True)
+        if self._roomy:
+            for name in (words.request + "s", "owed", "chosen", "mean"):
+                table.add_column(name, justify="right", no_wrap=True)
+        hidden = len(board.rows) - len(self._shown()) + 1
+        for row in self._shown():
+            if row is None:
+                table.add_row(Text(f"{hidden} more", style=FAINT))
+                continue
+            name = Text(row.arm.name)
+            if row.arm.newcomer:
+                name.append(" new", style=FAINT)
+            cells: list[RenderableType] = [name, Text(f"{row.arm.skill:.2f}", style=FAINT)]
+            cells += self._share_cells(row, board)
+            cells += [f"{float(row.arm.quota):.1%}", _shortfall(row, board)]
+            if self._roomy:
+                mean = "-" if row.mean is None else f"{row.mean:.2f}"
+                cells += [f"{row.pulls:,}", f"{row.forced:,}", f"{row.pulls - row.forced:,}", mean]
+            table.add_row(*cells)
+        return table
+
+    def _plain(self) -> Table:
+        board = self._play.plain
+        table = _table("without: plain UCB1", SHORT)
+        self._add_share_columns(table)
+        table.add_column("short", justify="right", no_wrap=True)
+        for shown in self._shown():
+            row = None if shown is None else board.rows.get(shown.arm.name)
+            if row is None:
+                table.add_row()
+            else:
+                table.add_row(*self._share_cells(row, board), _shortfall(row, board))
+        return table
+
+    def _add_share_columns(self, table: Table) -> None:
+        table.add_column("share of rounds", width=self._bar, no_wrap=True)
+        table.add_column("", justify="right", no_wrap=True, min_width=6)
+
+    def _share_cells(self, row: Row, board: Board) -> list[RenderableType]:
+        share = row.share(board.rounds)
+        kept = row.shortfall(board.rounds) <= 0
+        bar = share_bar(share / float(row.arm.quota), self._bar, kept=kept, ascii=self._ascii)
+        return [bar, f"{share:.1%}"]
+
+
+def share_bar(ratio: float, width: int, *, kept: bool, ascii: bool = False) -> Text:
+    """Draw a share against its quota, which is marked in the middle; the end means twice or more.
+
+    >>> print(share_bar(0.5, 8, kept=False, ascii=True))
+    ##  |
+    """
+    block, mark, beyond = ("#", "|", ">") if ascii else ("█", "┃", "▶")
+    middle = width // 2
+    filled = min(width, round(ratio * middle))
+    if not kept:  # however little it lacks, it does not reach the mark
+        filled = min(filled, middle - 1)
+    text = Text(style=KEPT if kept else SHORT)
+    cells = [block] * filled + [" "] * (width - filled)
+    if ratio > 2:
+        cells[-1] = beyond
+    text.append("".join(cells[:middle]))
+    text.append(mark, style="bold white")
+    text.append("".join(cells[middle + 1 :]).rstrip() if width > middle else "")
+    text.rstrip()
+    return text
+
+
+def _shortfall(row: Row, board: Board) -> Text:
+    shortfall = row.shortfall(board.rounds)
+    return Text(f"{max(0, shortfall):,}", style=SHORT if shortfall > 0 else FAINT)
+
+
+def _table(title: str, style: str) -> Table:
+    return Table(
+        title=title,
+        title_style=f"bold {style}",
+        title_justify="left",
+        box=None,
+        padding=(0, 1, 0, 0),
+        header_style=FAINT,
+        pad_edge=False,
+    )
+
+
+def spaced(text: RenderableType) -> RenderableType:
+    """Leave a line above."""
+    return Padding(text, (1, 0, 0, 0))

@@ -1,0 +1,109 @@
+"""From the configuration to what runs: the log, and the settings of service and shards."""
+
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any
+
+from fair_allocator.config import TEMPLATE, Configuration, PoolConfiguration, fingerprint
+from fair_allocator.core.learners import Learner, find_more
+from fair_allocator.errors import ConfigurationError
+from fair_allocator.log import Log, LogClient
+from fair_allocator.log.sqlite import SqliteClient, SqliteLog
+from fair_allocator.service import FilePool, ServiceSettings
+from fair_allocator.shard import ShardSettings
+
+
+@cache
+def _installed_learners() -> dict[str, type[Learner]]:
+    return {point.name: point.load() for point in entry_points(group="fair_allocator.learners")}
+
+
+def find_learners() -> None:
+    """Let configurations name learners of installed packages, by their entry points."""
+    find_more(_installed_learners)
+
+
+def open_log(configuration: Configuration) -> Log:
+    """Return the service's side of the configured log, not opened yet."""
+    log = configuration.log
+    return SqliteLog(
+        log.path,
+        log.partitions,
+        retain_records=log.retain_records,
+        retain_seconds=log.retain_seconds,
+    )
+
+
+def open_client(configuration: Configuration, *, create: bool = False) -> LogClient:
+    """Return anyone's side of the configured log.
+
+    Without `create`, the log must be there, and has the partitions it has.
+    """
+    log = configuration.log
+    return SqliteClient(
+        log.path, log.partitions if create else None, partitioner=log.partitioner
+    )
+
+
+def shard_settings(configuration: Configuration, partitions: int) -> ShardSettings:
+    """Return what every shard of a log with that many partitions needs to know."""
+    limits = configuration.limits
+    retire = limits.retire_after_seconds
+    template = configuration.pools.get(TEMPLATE)
+    return ShardSettings(
+        seed=configuration.seed,
+        partitions=partitions,
+        partitioner=configuration.log.partitioner,
+        record_bytes=limits.record_bytes,
+        pending_per_pool=limits.pending_per_pool,
+        remembered_per_pool=limits.remembered_per_pool,
+        pools_per_shard=limits.pools_per_shard,
+        arms_per_pool=limits.arms_per_pool,
+        clock_skew=_milliseconds(limits.clock_skew_seconds),
+        retire_after=None if retire is None else _milliseconds(retire),
+        standing_every=configuration.audit.epochs_every_rounds,
+        template=None if template is None else _plain(template),
+        template_fingerprint="" if template is None else fingerprint(template),
+    )
+
+
+def service_settings(
+    configuration: Configuration, partitions: int, accept_offsets: bool = False
+) -> ServiceSettings:
+    """Return what the loop over a log with that many partitions needs to know.
+
+    Raises
+    ------
+    ConfigurationError
+        If settings that are each valid contradict each other.
+    """
+    service, snapshots = configuration.service, configuration.snapshots
+    if service.stuck_seconds <= service.poll_seconds:
+        raise ConfigurationError(
+            f"service.stuck_seconds ({service.stuck_seconds:g}) must be above "
+            f"service.poll_seconds ({service.poll_seconds:g}): a loop that waits for records "
+            "would count as stuck"
+        )
+    return ServiceSettings(
+        shard=shard_settings(configuration, partitions),
+        pools={
+            name: FilePool(_plain(pool), fingerprint(pool))
+            for name, pool in configuration.pools.items()
+            if name != TEMPLATE
+        },
+        batch_records=service.batch_records,
+        poll_seconds=service.poll_seconds,
+        tick_seconds=service.tick_seconds,
+        snapshot_entries=snapshots.every_entries,
+        snapshot_chunk_bytes=snapshots.chunk_bytes,
+        accept_offsets=accept_offsets,
+    )
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def _plain(pool: PoolConfiguration) -> dict[str, Any]:
+    """Return a pool's settings as the journal keeps them."""
+    return pool.model_dump(mode="json")

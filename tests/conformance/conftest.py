@@ -1,0 +1,124 @@
+"""The logs under test. Another one joins by a line in LOGS, and has to pass every test here."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from fair_allocator.log import Log, LogClient, Record
+from fair_allocator.log.sqlite import Memory, SqliteClient, SqliteLog
+
+PARTITIONS = 4
+PATIENCE_SECONDS = 60.0
+
+
+@dataclass
+class Maker:
+    """Makes both sides of one log; what is picklable can be made in other processes too."""
+
+    log: Callable[[], Log]
+    client: Callable[[], LogClient]
+
+
+@contextmanager
+def sqlite_file(directory: Path) -> Iterator[Maker]:
+    path = directory / "log.db"
+    yield Maker(partial(SqliteLog, path, PARTITIONS), partial(SqliteClient, path, PARTITIONS))
+
+
+@contextmanager
+def sqlite_memory(directory: Path) -> Iterator[Maker]:
+    with Memory() as memory:
+        yield Maker(
+            partial(SqliteLog, memory, PARTITIONS), partial(SqliteClient, memory, PARTITIONS)
+        )
+
+
+LOGS: Mapping[str, Callable[[Path], AbstractContextManager[Maker]]] = {
+    "sqlite-file": sqlite_file,
+    "sqlite-memory": sqlite_memory,
+}
+SHARED_BETWEEN_PROCESSES = [name for name in LOGS if name != "sqlite-memory"]
+
+
+@dataclass
+class Service:
+    """A log with a handler that starts where the last one stopped, and remembers its calls."""
+
+    log: Log
+    calls: list[tuple[str, list[int]]] = field(default_factory=list)
+    on_gained: Callable[[int], None] | None = None
+
+    def gained(self, partitions: Sequence[int]) -> None:
+        self.calls.append(("gained", list(partitions)))
+        for partition in partitions:
+            (self.on_gained or self.resume)(partition)
+
+    def losing(self, partitions: Sequence[int]) -> None:
+        self.calls.append(("losing", list(partitions)))
+
+    def lost(self, partitions: Sequence[int]) -> None:
+        self.calls.append(("lost", list(partitions)))
+
+    def resume(self, partition: int) -> None:
+        self.log.seek(partition, self.log.committed(partition).offsets)
+
+    def owning(self) -> "Service":
+        """Poll until every partition is owned; what is there is read again afterwards."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while len(self.owned) < self.log.partitions:
+            assert time.monotonic() < deadline, "partitions were not gained"
+            self.log.poll(0.05, 1)
+        if self.on_gained is None:
+            for partition in self.owned:
+                self.resume(partition)
+        return self
+
+    @property
+    def owned(self) -> list[int]:
+        return [p for name, partitions in self.calls if name == "gained" for p in partitions]
+
+    def take(self, count: int, limit: int = 1_000) -> list[Record]:
+        """Poll until that many records came; more would be an error, and show."""
+        records: list[Record] = []
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while len(records) < count:
+            assert time.monotonic() < deadline, f"only {len(records)} of {count} records came"
+            records += self.log.poll(0.1, limit)
+        return records
+
+
+class LogFactory:
+    """Both sides of one log, as many of each as a test wants; closed after it."""
+
+    def __init__(self, make: Maker) -> None:
+        self.make = make
+        self._open = ExitStack()
+
+    def client(self) -> LogClient:
+        return self._open.enter_context(self.make.client())
+
+    def service(self, on_gained: Callable[[int], None] | None = None) -> Service:
+        service = Service(self._open.enter_context(self.make.log()), on_gained=on_gained)
+        service.log.open(service)
+        return service
+
+    def close(self) -> None:
+        self._open.close()
+
+
+@pytest.fixture(params=LOGS)
+def log_factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LogFactory]:
+    with LOGS[request.param](tmp_path) as make:
+        factory = LogFactory(make)
+        yield factory
+        factory.close()
+
+
+@pytest.fixture
+def client(log_factory: LogFactory) -> LogClient:
+    return log_factory.client()
