@@ -12,7 +12,6 @@ from typing import Any
 
 from fair_allocator.errors import CommitFailed, ConfigurationError, LogUnavailable
 from fair_allocator.log.base import INPUTS, Log, Outgoing
-from fair_allocator.log.partitioner import partition_for
 from fair_allocator.shard import Shard, ShardSettings, Snapshots, restore
 
 logger = logging.getLogger(__name__)
@@ -118,11 +117,15 @@ class Service:
                 self._commit(whole=True)
         except (CommitFailed, LogUnavailable) as error:
             logger.warning("no last snapshot (%s); the next start replays the journal", error)
+            self._discard()
 
-    def _recover(self, error: Exception) -> None:
-        """Throw the shards away; the next step restores them."""
+    def _discard(self) -> None:
+        """Throw the shards away, for what they have cut is in no journal; a step restores them."""
         self.shards.clear()
         self._snapshots.clear()
+
+    def _recover(self, error: Exception) -> None:
+        self._discard()
         waited = self._monotonic() - self._committed
         if waited > self._settings.give_up_seconds:
             raise error
@@ -151,7 +154,10 @@ class Service:
             placed = self.log.commit(outgoing, offsets, hints)
             for snapshots, first, count in added:
                 snapshots.committed(placed[first : first + count])
-            self._trim()
+            if (
+                not whole
+            ):  # a drain may be within a rebalance, where nothing but a commit is allowed
+                self._trim()
         self._committed = self._monotonic()
 
     def _trim(self) -> None:
@@ -216,9 +222,6 @@ class Service:
         )
 
     def _take_up_file(self, shard: Shard) -> None:
-        shard_settings = self._settings.shard
         for name, pool in self._settings.pools.items():
-            key = name.encode("utf-8", "surrogatepass")
-            home = partition_for(key, shard_settings.partitions, shard_settings.partitioner)
-            if home in (None, shard.partition):
+            if shard.settings.lives_here(name, shard.partition):
                 shard.take_up(name, pool.settings, pool.fingerprint)

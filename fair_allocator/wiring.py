@@ -40,9 +40,7 @@ def open_client(configuration: Configuration, *, create: bool = False) -> LogCli
     Without `create`, the log must be there, and has the partitions it has.
     """
     log = configuration.log
-    return SqliteClient(
-        log.path, log.partitions if create else None, partitioner=log.partitioner
-    )
+    return SqliteClient(log.path, log.partitions if create else None, partitioner=log.partitioner)
 
 
 def shard_settings(configuration: Configuration, partitions: int) -> ShardSettings:

@@ -245,7 +245,9 @@ class Audited:
             self.quotas[name], self.entitled[name], self.pulls[name] = Fraction(0), Fraction(0), 0
         self._enforce(self.pool.rounds + 1)
         wanted = floor(self.pool.tolerance)
-        self._demand(self._bound() <= max(before, wanted), "a change promises less than either side")
+        self._demand(
+            self._bound() <= max(before, wanted), "a change promises less than either side"
+        )
         self._check_promise()
         return change
 
@@ -266,7 +268,9 @@ class Audited:
             self._demand(accrued > tolerance, "an arm was forced that is owed nothing")
         else:
             self._demand(answer.arm == wish, "the learner's choice was not followed")
-            self._demand(max(ahead.values()) <= tolerance, "the learner chose though an arm is owed")
+            self._demand(
+                max(ahead.values()) <= tolerance, "the learner chose though an arm is owed"
+            )
         for name, quota in self.quotas.items():
             self.entitled[name] += quota
         self.pulls[answer.arm] += 1
@@ -302,7 +306,9 @@ class Audited:
         pool, guarantee = self.pool, self.pool.guarantee
         self._enforce(pool.rounds)
         shortfalls = {name: floor(ahead) for name, ahead in self.deficits().items()}
-        self._demand(max(shortfalls.values()) <= self._bound(), f"the bound is broken: {shortfalls}")
+        self._demand(
+            max(shortfalls.values()) <= self._bound(), f"the bound is broken: {shortfalls}"
+        )
         self._demand(pool.shortfalls() == shortfalls, f"shortfalls are {shortfalls}")
         self._demand(pool.violation() == max(shortfalls.values()), f"shortfalls are {shortfalls}")
         self._demand(pool.pulls == self.pulls, f"pulls are {self.pulls}")

@@ -24,12 +24,14 @@ from fair_allocator.cli import (
     send,
 )
 from fair_allocator.cli.options import PROGRAM, Formatter
+from fair_allocator.demo import command as demo
 from fair_allocator.errors import EX_CONFIG, EX_SOFTWARE, FairAllocatorError, InvalidPool
 from fair_allocator.wiring import find_learners
 
 __all__ = ["main"]
 
 _COMMANDS: Final = (
+    demo,
     run,
     check_config,
     send,

@@ -5,8 +5,9 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO, ClassVar, Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias, cast
 
 from fair_allocator.config import Configuration, load
 from fair_allocator.errors import FairAllocatorError
@@ -71,11 +72,16 @@ def configuration_of(arguments: argparse.Namespace) -> Configuration:
     return load(arguments.config, os.environ)
 
 
+def called(name: str) -> str:
+    """Return what messages call a file named on the command line."""
+    return "<stdin>" if name == "-" else name
+
+
 @contextmanager
-def reading(name: str) -> Iterator[BinaryIO]:
+def reading(name: str) -> Iterator[BufferedIOBase]:
     """Open a file named on the command line; "-" is standard input."""
     if name == "-":
-        yield sys.stdin.buffer
+        yield cast(BufferedIOBase, sys.stdin.buffer)
         return
     try:
         file = open(name, "rb")  # noqa: SIM115  (closed below)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import BinaryIO
+from io import BufferedIOBase
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -20,6 +20,15 @@ def shown(text: str) -> str:
     ('tasks', "'\\x1b[2J'")
     """
     return text if text.isprintable() and text else ascii(text)
+
+
+def counted(count: int, word: str) -> str:
+    """Return a number of things in words.
+
+    >>> counted(1, "pool"), counted(2_000, "pool")
+    ('1 pool', '2,000 pools')
+    """
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
 
 
 def moment(milliseconds: int) -> str:
@@ -88,7 +97,7 @@ def bar(what: str, total: int | None) -> Iterator[Bar]:
         yield Bar(progress, what, total)
 
 
-def size_of(file: BinaryIO) -> int | None:
+def size_of(file: BufferedIOBase) -> int | None:
     """Return the bytes of a file, None if it is a pipe or the like."""
     try:
         status = os.fstat(file.fileno())

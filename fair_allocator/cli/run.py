@@ -6,7 +6,7 @@ from typing import Final
 
 from fair_allocator.cli import logs
 from fair_allocator.cli.options import Subparsers, add_command, add_config, configuration_of
-from fair_allocator.cli.printing import shown
+from fair_allocator.cli.printing import counted, shown
 from fair_allocator.cli.watch import Watch
 from fair_allocator.config import Configuration, PoolGuarantee, guarantees
 from fair_allocator.service import Service
@@ -61,13 +61,13 @@ def _served(configuration: Configuration) -> str:
         texts.append(f"and {len(pools) - _MOST_POOLS} more")
     log = configuration.log
     return (
-        f"serving {log.path}, {log.partitions} partitions; "
+        f"serving {log.path}, {counted(log.partitions, 'partition')}; "
         f"{', '.join(texts) or 'no pools are configured, they come by controls'}"
     )
 
 
 def _promise(pool: PoolGuarantee) -> str:
-    arms = "1 arm" if pool.arms == 1 else f"{pool.arms:,} arms"
+    arms = counted(pool.arms, "arm")
     if pool.bound is None:
         return f"{shown(pool.name)} ({arms}, rule none: nothing is guaranteed)"
-    return f"{shown(pool.name)} ({arms}, {pool.rule}: at most {pool.bound} pulls short)"
+    return f"{shown(pool.name)} ({arms}, {pool.rule}: at most {counted(pool.bound, 'pull')} short)"

@@ -2,13 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final
+from io import BufferedIOBase
+from typing import Any, Final
 from uuid import uuid4
-
-from pydantic import ValidationError
 
 from fair_allocator.cli.options import (
     BadUsage,
@@ -17,26 +14,16 @@ from fair_allocator.cli.options import (
     add_command,
     add_config,
     add_json,
+    called,
     configuration_of,
     reading,
 )
 from fair_allocator.cli.printing import bar, print_json, print_table, shown, size_of
+from fair_allocator.cli.sender import EVENTS, BadEvent, Sender, batches
 from fair_allocator.config import Configuration
-from fair_allocator.core.pool import Pool
-from fair_allocator.errors import InvalidPool
-from fair_allocator.events import Control, Request, Reward
-from fair_allocator.log import Incoming, LogClient
+from fair_allocator.log import LogClient
 from fair_allocator.shard.journal import to_json
 from fair_allocator.wiring import open_client
-
-_EVENTS: Final[dict[str, type[Request | Reward | Control]]] = {
-    "requests": Request,
-    "rewards": Reward,
-    "controls": Control,
-}
-
-_PIECE: Final = 2**16
-"""Bytes read at once: what of them are whole lines is sent together."""
 
 _MOST_SHOWN: Final = 10
 """Bad lines that are named one by one."""
@@ -55,7 +42,7 @@ def add(subparsers: Subparsers) -> None:
     _add_request(kinds)
     _add_reward(kinds)
     _add_control(kinds)
-    for topic in _EVENTS:
+    for topic in EVENTS:
         _add_stream(kinds, topic)
 
 
@@ -191,61 +178,7 @@ def _control(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"action": arguments.action, **given}
 
 
-# -- events -------------------------------------------------------------------------------------
-
-
-class BadEvent(ValueError):
-    """Bytes that the service would turn into a dead letter."""
-
-
-def pool_of(topic: str, value: bytes, limit: int) -> str:
-    """Return the pool an event is for; what the service would refuse is refused."""
-    if len(value) > limit:
-        raise BadEvent(f"longer than limits.record_bytes, {limit:,}")
-    try:
-        event = _EVENTS[topic].model_validate_json(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise BadEvent(shown(f"{place}: {first['msg']}" if place else first["msg"])) from None
-    if isinstance(event, Control) and event.arms is not None:
-        settings = (event.tolerance or 0, event.learner or "ucb1", event.rule or "auto")
-        try:
-            Pool(event.arms, *settings)
-        except InvalidPool as error:
-            raise BadEvent(str(error)) from None
-    return event.pool
-
-
-@dataclass(slots=True)
-class Sender:
-    """Checks events of a topic, and appends them; `places` tells where they went."""
-
-    client: LogClient
-    topic: str
-    partition: int | None
-    limit: int
-    places: dict[int, list[int]] = field(default_factory=dict)
-    """By partition: how many, the first offset and the last."""
-
-    def prepared(self, value: bytes) -> Incoming:
-        """Return the record of an event, keyed by its pool."""
-        key = pool_of(self.topic, value, self.limit).encode("utf-8", "surrogatepass")
-        return Incoming(self.topic, key, value, self.partition)
-
-    def append(self, records: Iterable[Incoming]) -> list[tuple[int, int]]:
-        """Send records, all or none."""
-        given = self.client.append_many(records)
-        for partition, offset in given:
-            place = self.places.setdefault(partition, [0, offset, offset])
-            place[0] += 1
-            place[2] = offset
-        return given
-
-    @property
-    def sent(self) -> int:
-        """How many were sent."""
-        return sum(count for count, _, _ in self.places.values())
+# -- what they do -------------------------------------------------------------------------------
 
 
 def _sender(
@@ -284,27 +217,6 @@ def run_one(arguments: argparse.Namespace) -> int:
     return 0
 
 
-# -- streams ------------------------------------------------------------------------------------
-
-
-def batches(file: BinaryIO, longest: int) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield the lines that have come so far, with the bytes read for them.
-
-    What follows the first `longest` bytes of a line without an end is not kept.
-    """
-    rest = b""
-    read = getattr(file, "read1", file.read)
-    while piece := read(_PIECE):
-        first, *lines = piece.split(b"\n")
-        rest = (rest + first)[:longest]
-        if lines:
-            *whole, last = [rest, *lines]
-            rest = last
-            yield len(piece), whole
-    if rest:
-        yield 0, [rest]
-
-
 def run_stream(arguments: argparse.Namespace) -> int:
     """Send a stream of events."""
     configuration = configuration_of(arguments)
@@ -314,7 +226,7 @@ def run_stream(arguments: argparse.Namespace) -> int:
     ):
         sender = _sender(arguments, configuration, client)
         try:
-            skipped = _send_lines(sender, file, arguments.ndjson, arguments.skip_bad)
+            skipped = _send_lines(sender, file, called(arguments.ndjson), arguments.skip_bad)
         except BaseException:
             print(f"{sender.sent:,} {sender.topic} were sent before this:", file=sys.stderr)
             raise
@@ -322,7 +234,7 @@ def run_stream(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _send_lines(sender: Sender, file: BinaryIO, name: str, skip_bad: bool) -> int:
+def _send_lines(sender: Sender, file: BufferedIOBase, name: str, skip_bad: bool) -> int:
     """Send what the lines hold; return how many bad ones were left out."""
     number = skipped = 0
     with bar(f"sending {sender.topic}", size_of(file)) as progress:

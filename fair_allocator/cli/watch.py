@@ -25,6 +25,9 @@ LOOKS: Final = 10
 LAST_WORDS_SECONDS: Final = 5.0
 """How long a report may take; what the loop hangs on may be standard error itself."""
 
+ONE_MOMENT: Final = 0.2
+"""Seconds in which signals count as one: some supervisors send theirs to the group as well."""
+
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -43,7 +46,7 @@ class Watch:
         self._stuck_seconds = stuck_seconds
         self._drain_seconds = drain_seconds
         self._beats = 0
-        self._deadline: float | None = None
+        self._stopped_at: float | None = None
 
     def beat(self) -> None:
         """Say that the loop gets on."""
@@ -72,15 +75,15 @@ class Watch:
         beats, idle = self._beats, 0
         while True:
             pause = self._stuck_seconds / LOOKS
-            if self._deadline is not None:
-                pause = max(0.0, self._deadline - time.monotonic())
+            if self._stopped_at is not None:
+                pause = max(0.0, self._stopped_at + self._drain_seconds - time.monotonic())
             if select.select([awake], [], [], pause)[0]:
                 numbers = os.read(awake, 64)
                 if not numbers:
                     return
                 for number in numbers:
                     self._signalled(signal.Signals(number), stop)
-            elif self._deadline is not None:
+            elif self._stopped_at is not None:
                 _give_up(f"did not end within {self._drain_seconds:g} s (service.drain_seconds)")
             elif self._beats != beats:
                 beats, idle = self._beats, 0
@@ -92,11 +95,13 @@ class Watch:
     def _signalled(self, number: signal.Signals, stop: Callable[[], None]) -> None:
         if number not in _SIGNALS:
             return
-        if self._deadline is not None:
+        now = time.monotonic()
+        if self._stopped_at is None:
+            self._stopped_at = now
+            stop()
+            logger.info("%s: draining; once more ends at once, and loses nothing", number.name)
+        elif now - self._stopped_at > ONE_MOMENT:
             os._exit(128 + number)
-        self._deadline = time.monotonic() + self._drain_seconds
-        stop()
-        logger.info("%s: draining; once more ends at once, and loses nothing", number.name)
 
 
 def _heard(_number: int, _frame: object) -> None:

@@ -16,6 +16,7 @@ nobody is owed. docs/theory.md has the reasons.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heappop, heappush
@@ -222,7 +223,28 @@ class Fairness:
 
     # -- changes ------------------------------------------------------------------------------
 
-    def change(
+    def changed(
+        self,
+        arms: Arms,
+        quotas: Sequence[Fraction],
+        tolerance: Fraction,
+        choice: str,
+        round: int,
+        on_epoch: Callable[[Epoch], None],
+    ) -> "Fairness":
+        """Return one that wants other quotas (one per arm of `arms`), tolerance or rule.
+
+        `round` is the next to be played. This one is left as it is, and so is `arms` if the
+        change is refused.
+        """
+        other = copy(self)
+        other._reserved = list(self._reserved)
+        other._on_epoch = on_epoch
+        other._change(arms, quotas, tolerance, choice, round)
+        other._on_epoch = self._on_epoch
+        return other
+
+    def _change(
         self,
         arms: Arms,
         quotas: Sequence[Fraction],
@@ -230,10 +252,6 @@ class Fairness:
         choice: str,
         round: int,
     ) -> None:
-        """Want other quotas (one per arm of the rearranged `arms`), tolerance or rule.
-
-        `round` is the next to be played. What is refused is refused before anything changes.
-        """
         rule = resolve_rule(choice, quotas)
         if "none" in (rule, self.rule) and rule != self.rule:
             raise InvalidPool(
@@ -374,6 +392,12 @@ class Fairness:
             if self._forcing is not None:
                 self._forcing.refile(arm, round)
         self._announce(ready, round)
+
+    def announce(self, epochs: Iterable[Epoch]) -> None:
+        """Tell what came into force by a change that is now settled."""
+        for epoch in epochs:
+            if self._on_epoch is not None:
+                self._on_epoch(epoch)
 
     def _announce(self, changed: Sequence[int], round: int) -> None:
         self.epoch += 1

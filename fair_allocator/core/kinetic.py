@@ -8,6 +8,7 @@ See Basch, Guibas and Hershberger, "Data structures for mobile data" (1999).
 """
 
 from collections.abc import Callable, Collection
+from math import inf
 from typing import Generic, TypeVar
 
 Place = TypeVar("Place", int, float)
@@ -114,3 +115,60 @@ class Tournament(Generic[Place]):
             if child < self._leaves and self._until[child] <= x:
                 self._refresh(child, x)
         self._play(node, x)
+
+
+class LineTournament(Tournament[float]):
+    """The highest of the lines ``height + speed * x`` in floats; ties go to the lowest index.
+
+    Both lists belong to the caller, who changes them and calls `update`. Matches are decided by
+    that very formula, so the champion is the one a plain loop would find; a certificate fails
+    early by `margin`, which must exceed what rounding can do to the difference of two values.
+    """
+
+    __slots__ = ("_heights", "_margin", "_speeds")
+
+    def __init__(self, heights: list[float], speeds: list[float], margin: float) -> None:
+        super().__init__(len(heights), self._match, inf)
+        self._heights = heights
+        self._speeds = speeds
+        self._margin = margin
+
+    def _match(self, low: int, high: int, x: float) -> tuple[int, float]:
+        heights, speeds = self._heights, self._speeds
+        lead, gain = heights[low] - heights[high], speeds[low] - speeds[high]
+        if heights[low] + speeds[low] * x >= heights[high] + speeds[high] * x:
+            return low, (lead - self._margin) / -gain if gain < 0 else inf
+        return high, (-lead - self._margin) / gain if gain > 0 else inf
+
+    def _climb(self, contestant: int, x: float) -> None:
+        """Climb with `_match` written out: calling it would double the time."""
+        winner, until, margin = self._winner, self._until, self._margin
+        heights, speeds = self._heights, self._speeds
+        node = self._leaves + contestant
+        best = winner[node]
+        if best < 0:
+            super()._climb(contestant, x)
+            return
+        holds, height, speed = until[node], heights[best], speeds[best]
+        while node > 1:
+            other = node ^ 1
+            rival = winner[other]
+            if until[other] < holds:
+                holds = until[other]
+            if rival >= 0:
+                rival_height, rival_speed = heights[rival], speeds[rival]
+                value, rival_value = height + speed * x, rival_height + rival_speed * x
+                if value > rival_value or (value == rival_value and best < rival):
+                    if rival_speed > speed:
+                        limit = (height - rival_height - margin) / (rival_speed - speed)
+                        if limit < holds:
+                            holds = limit
+                else:
+                    if speed > rival_speed:
+                        limit = (rival_height - height - margin) / (speed - rival_speed)
+                        if limit < holds:
+                            holds = limit
+                    best, height, speed = rival, rival_height, rival_speed
+            node >>= 1
+            winner[node] = best
+            until[node] = holds

@@ -288,17 +288,21 @@ class Pool:
         """
         quotas = self.quotas if arms is None else parse_shares(arms)
         slack = self.tolerance if tolerance is None else parse_tolerance(tolerance)
-        new_learner = None if learner is None else make_learner(learner)
+        choice = self._fairness.choice if rule is None else rule
         old, round = self._arms, self.rounds + 1
         columns, kept = old.arranged(quotas, round)
-        choice = self._fairness.choice if rule is None else rule
-        self._fairness.change(columns, list(quotas.values()), slack, choice, round)
-        self._arms = columns
-        if new_learner is not None and not same_learner(new_learner, self._learner):
-            new_learner.begin(columns, self._learner.draws)
-            self._learner = new_learner
-        else:
+        epochs: list[Epoch] = []
+        fairness = self._fairness.changed(
+            columns, list(quotas.values()), slack, choice, round, epochs.append
+        )
+        new = self._learner if learner is None else make_learner(learner)
+        if same_learner(new, self._learner):
             self._learner.reshape(columns, kept)
+        else:
+            new.begin(columns, self._learner.draws)
+            self._learner = new
+        self._arms, self._fairness = columns, fairness
+        fairness.announce(epochs)
         left = [name for name in old.names if name not in columns.index]
         ahead = {name: old.entitled(i, self.rounds) - old.pulls[i] for name, i in old.index.items()}
         return Change(

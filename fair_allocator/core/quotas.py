@@ -5,6 +5,7 @@ round serves some arm a round late. A float handed in by a user means the shorte
 text that names it, which is what they typed.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -14,7 +15,17 @@ from fair_allocator.core.errors import InvalidPool
 MAX_DENOMINATOR = 10**9
 """Largest denominator of a quota or tolerance: keeps every product of the hot path small."""
 
+MAX_NUMBER = 10**12
+"""Largest tolerance, far beyond any use: what is larger is a mistake."""
+
 _SCALE = 1 << 128
+_DIGITS = 30
+_TEXT = re.compile(
+    rf"\s*[-+]?(\d{{1,{_DIGITS}}}/0*[1-9]\d{{0,{_DIGITS}}}"
+    rf"|(\d{{1,{_DIGITS}}}\.?\d{{0,{_DIGITS}}}|\.\d{{1,{_DIGITS}}})([eE][-+]?\d{{1,2}})?)\s*",
+    re.ASCII,
+)
+"""What a number may look like; bounded, since reading "1e9999999" would take minutes."""
 
 Number = str | int | float | Decimal | Fraction
 """What a quota or a tolerance may be given as."""
@@ -29,19 +40,32 @@ def parse_number(value: Number, what: str) -> Fraction:
     >>> parse_number("1/3", "quota"), parse_number(0.07, "quota")
     (Fraction(1, 3), Fraction(7, 100))
     """
-    try:
-        if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal | Fraction):
-            raise TypeError
-        number = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+    number = _exact(value)
+    if number is None:
         raise InvalidPool(
-            f'{what}: expected a number such as 0.2, "0.2" or "1/5", got {value!r}'
-        ) from None
+            f'{what}: expected a number such as 0.2, "0.2" or "1/5", got {value!r:.60}'
+        )
+    if abs(number) > MAX_NUMBER:
+        raise InvalidPool(f"{what}: is above {MAX_NUMBER:,}")
     if number.denominator > MAX_DENOMINATOR:
         raise InvalidPool(
             f"{what}: the denominator of {value!r} is above {MAX_DENOMINATOR:,}; round it"
         )
     return number
+
+
+def _exact(value: object) -> Fraction | None:
+    """Return the fraction a value stands for, None if it is no finite number of a sane length."""
+    if isinstance(value, float):
+        value = repr(value)
+    if isinstance(value, str):
+        return Fraction(value) if _TEXT.fullmatch(value) else None
+    if isinstance(value, Decimal):
+        sane = value.is_finite() and abs(value.adjusted()) < _DIGITS
+        return Fraction(value) if sane else None
+    if isinstance(value, int | Fraction) and not isinstance(value, bool):
+        return Fraction(value)
+    return None
 
 
 def parse_quota(value: Number, arm: str) -> Fraction:

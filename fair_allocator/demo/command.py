@@ -1,7 +1,6 @@
 """The command `demo`."""
 
 import argparse
-import os
 import signal
 import sys
 import time
@@ -11,52 +10,50 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
+from threading import current_thread, main_thread
 from typing import Final
 
 from rich.console import Console
 
-from fair_allocator.config import load as load_configuration
+from fair_allocator.cli.options import (
+    BadUsage,
+    Subparsers,
+    add_command,
+    add_config,
+    configuration_of,
+)
 from fair_allocator.demo import plot
 from fair_allocator.demo.feed import Feed
 from fair_allocator.demo.load import Load
 from fair_allocator.demo.play import Play, audited
-from fair_allocator.demo.serve import PARTITIONS, serving
+from fair_allocator.demo.serve import configured, serving
 from fair_allocator.demo.story import told
 from fair_allocator.demo.view import view_for
 from fair_allocator.demo.world import SCENARIOS
 from fair_allocator.log.base import LogClient
-from fair_allocator.log.sqlite import SqliteClient
+from fair_allocator.wiring import open_client
 
 STEP: Final = 200
 """Requests that are sent together; with their rewards they fit into one commit."""
 
-REQUESTS: Final = 60_000
-SEED: Final = 7
-RATE: Final = 2_500.0
-"""Requests a second, so that a demo takes 24 seconds."""
+REQUESTS: Final = 40_000
+SEED: Final = 9
+RATE: Final = 2_000.0
+"""Requests a second, so that a demo takes 20 seconds."""
 LOAD_RATE: Final = 200.0
 
-_EXAMPLES: Final = """\
-examples:
-  fair-allocator demo
-  fair-allocator demo --scenario wireless --fast
-  fair-allocator demo --log /tmp/demo.db --plot /tmp/demo.svg
-  fair-allocator demo --load-only --config fair-allocator.toml --rate 500
-"""
 
-
-def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to a parser."""
-    parser = subparsers.add_parser(
+def add(subparsers: Subparsers) -> None:
+    """Declare the command."""
+    parser = add_command(
+        subparsers,
         "demo",
-        help="see it at work: a hidden world, the real service, and plain UCB1 beside it",
-        description=(
-            "Plays a hidden world against the service, which runs in a process of its own on a "
-            "log file,\nand shows beside it what plain UCB1 would have done. Ends by itself or on "
-            "Ctrl-C, with the\naudit's verdict: exit status 0 if every guarantee was kept, else 1."
-        ),
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "see it at work, with plain UCB1 beside it",
+        "Plays a hidden world against the service, which runs in a process of its own on a log\n"
+        "file, and shows beside it what plain UCB1 would have done. Ends by itself or on Ctrl-C,\n"
+        "with the audit's verdict: exits 1 if a guarantee was broken.",
+        "demo --scenario wireless --fast",
+        run,
     )
     option = parser.add_argument
     option("--scenario", choices=SCENARIOS, default="crowdsourcing", help="which world to play")
@@ -74,8 +71,7 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         help="only feed the log of --log or --config, which a service elsewhere reads: "
         f"{LOAD_RATE:.0f} requests a second until --requests or Ctrl-C",
     )
-    option("--config", type=Path, metavar="FILE", help="the configuration, for --load-only")
-    parser.set_defaults(run=run)
+    add_config(parser)
 
 
 def _count(text: str) -> int:
@@ -107,11 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.load_only:
         return _feed(arguments, console)
     if arguments.log is not None and arguments.log.exists():
-        print(
-            f"demo: {arguments.log} is there already: name a new file, or feed it with --load-only",
-            file=sys.stderr,
-        )
-        return 2
+        raise BadUsage(f"{arguments.log} is there already: name a new file, or use --load-only")
     return _play(arguments, console)
 
 
@@ -126,9 +118,11 @@ def _play(arguments: argparse.Namespace, console: Console) -> int:
         stop = stack.enter_context(_stop_on_signal())
         log = _place(arguments, stack)
         check = stack.enter_context(serving(log, seed))
-        client = stack.enter_context(SqliteClient(log, PARTITIONS))
+        client = stack.enter_context(open_client(configured(log, seed), create=True))
         play = Play(client, world, requests, seed, check)
-        play.open()
+        console.print(world.scene + "\n")
+        with console.status("starting the service"):
+            play.open()
         with view_for(console) as view:
             while play.left and not stop.asked:
                 play.step(STEP)
@@ -139,16 +133,19 @@ def _play(arguments: argparse.Namespace, console: Console) -> int:
             play.settle()
             view.show(play)
         took = play.seconds
-        report = audited(client)
+        with console.status("the audit reads the log from the start"):
+            report = audited(client)
     console.print()
     if stop.asked:
         console.print("Stopped early; this is the verdict so far.\n")
-    for paragraph in told(play, report):
+    verdict, *story = told(play, report)
+    console.print(verdict + "\n", style="bold")
+    for paragraph in story:
         console.print(paragraph + "\n")
     _draw(arguments, play, console)
     if arguments.keep or arguments.log:
-        console.print(f"Log: {log}")
-    console.print(f"{play.ours.rounds:,} {world.words.request}s in {took:.0f} seconds.")
+        console.print(f"Log: {log} (FAIR_ALLOCATOR_LOG__PATH={log} fair-allocator audit)")
+    console.print(f"{play.ours.rounds:,} {world.words.request}s in {took:.1f} seconds.")
     return 0 if report.ok else 1
 
 
@@ -167,7 +164,8 @@ def _draw(arguments: argparse.Namespace, play: Play, console: Console) -> None:
         return
     path = arguments.plot or Path("out", f"demo-{play.world.name}.png")
     try:
-        plot.draw(play, path)
+        with console.status("drawing"):
+            plot.draw(play, path)
     except ImportError:
         console.print("No plot: matplotlib is missing (pip install 'fair-allocator[plots]').")
     except OSError as error:
@@ -193,10 +191,11 @@ def _feed(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _client(arguments: argparse.Namespace) -> LogClient:
-    log = load_configuration(arguments.config, os.environ).log
+    configuration = configuration_of(arguments)
     if arguments.log is not None:
-        log = log.model_copy(update={"path": arguments.log})
-    return SqliteClient(log.path, log.partitions, partitioner=log.partitioner)
+        log = configuration.log.model_copy(update={"path": arguments.log})
+        configuration = configuration.model_copy(update={"log": log})
+    return open_client(configuration)
 
 
 # -- signals ----------------------------------------------------------------------------------
@@ -217,7 +216,9 @@ def _stop_on_signal() -> Iterator[_Stop]:
             raise KeyboardInterrupt
         stop.asked = True
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    # Only the main thread may ask for signals; any other is ended by whoever started it.
+    numbers = (signal.SIGINT, signal.SIGTERM) if current_thread() is main_thread() else ()
+    before = {number: signal.signal(number, ask) for number in numbers}
     try:
         yield stop
     finally:

@@ -119,7 +119,7 @@ class Load:
             action="configure",
             pool=world.pool,
             arms=dict(world.quotas(self.sent)),
-            tolerance=0,
+            tolerance=world.tolerance,
             learner="ucb1",
             reward_timeout=3_600,
         )

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from fair_allocator.demo.board import Board
 from fair_allocator.demo.play import Play
+from fair_allocator.demo.world import Arm, Words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,9 +35,10 @@ def draw(play: Play, path: Path) -> None:
     _draw_shares(figure.add_subplot(grid[:, 0]), play)
     _draw_shortfall(figure.add_subplot(grid[0, 1]), play)
     _draw_regret(figure.add_subplot(grid[1, 1]), play)
+    kept = "the promised shares were kept at every round"
     figure.suptitle(
-        f"{rounds:,} {words.request}s, {len(play.ours.rows)} {words.arm}s: everyone's promised "
-        "share is kept at every round",
+        f"{rounds:,} {words.request}s, {len(play.ours.rows)} {words.arm}s: "
+        + (kept if play.verdict.ok else f"promises were broken, at worst by {play.ours.peak}"),
         fontsize=14,
         fontweight="bold",
     )
@@ -46,7 +48,7 @@ def draw(play: Play, path: Path) -> None:
 
 def _draw_shares(axes: "Axes", play: Play) -> None:
     """Draw a row per arm: its quota, and its share on either board."""
-    from matplotlib.ticker import FuncFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     words = play.world.words
     arms = [arm for arm in play.world.arms if arm.name in play.ours.rows]
@@ -60,18 +62,18 @@ def _draw_shares(axes: "Axes", play: Play) -> None:
     axes.scatter(plain, places, marker="v", s=48, color=PLAIN, label="plain UCB1", zorder=2)
     axes.scatter(ours, places, marker="o", s=48, color=OURS, label="with quotas", zorder=3)
     axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} %"))
-    axes.set_yticks(places, [_label(arm.name, arm.skill, arm.newcomer) for arm in arms])
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}%"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_yticks(places, [_label(arm, words) for arm in arms])
     axes.set_xlabel(f"share of the {words.request}s since the {words.arm} came (logarithmic)")
-    axes.set_title(
-        f"Who gets the {words.request}s: no {words.arm} below the promise", loc="left", fontsize=11
-    )
+    axes.set_title(f"Who gets the {words.request}s", loc="left", fontsize=11)
     axes.legend(loc="lower right", frameon=True)
     _tidy(axes, grid="x")
 
 
-def _label(name: str, skill: float, newcomer: bool) -> str:
-    return f"{name} ({skill:.2f}{', new' if newcomer else ''})"
+def _label(arm: Arm, words: Words) -> str:
+    return f"{arm.name} ({words.grade(arm.skill)}{', new' if arm.newcomer else ''})"
 
 
 def _shares(board: Board, names: list[str]) -> list[float]:
@@ -89,13 +91,14 @@ def _draw_shortfall(axes: "Axes", play: Play) -> None:
         axes.plot(
             rounds, [m.worst for m in board.moments], color=colour, linewidth=width, label=name
         )
-    axes.axhline(0, color=QUOTA, linewidth=1.2, linestyle="--", label="allowed: 0")
+    allowed = play.world.tolerance
+    axes.axhline(allowed, color=QUOTA, linewidth=1.2, linestyle="--", label=f"allowed: {allowed}")
     axes.set_ylabel(f"{words.request}s behind")
     axes.set_title(
         f"How far the worst-off {words.arm} is behind the promise", loc="left", fontsize=11
     )
     axes.legend(loc="upper left", frameon=False)
-    _draw_joining(axes, play)
+    _draw_time(axes, play)
     _tidy(axes, grid="y")
 
 
@@ -122,24 +125,24 @@ def _draw_regret(axes: "Axes", play: Play) -> None:
     axes.set_ylabel(f"{words.reward} given up")
     axes.set_title(f"What it costs, against always the best {words.arm}", loc="left", fontsize=11)
     axes.legend(loc="upper left", frameon=False)
-    _draw_joining(axes, play)
+    _draw_time(axes, play)
     _tidy(axes, grid="y")
 
 
-def _draw_joining(axes: "Axes", play: Play) -> None:
-    """Mark when newcomers came."""
+def _draw_time(axes: "Axes", play: Play) -> None:
+    """Write numbers in full, and mark when newcomers came."""
     from matplotlib.ticker import FuncFormatter
 
     joining = play.world.joining
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.margins(x=0.01)
     if play.ours.rounds > joining:
         axes.axvline(joining, color=FAINT, linewidth=1, linestyle=(0, (1, 3)))
         axes.annotate(
-            "newcomers join ",
-            (joining, 0.04),
+            " newcomers join",
+            (joining, 0.12),
             xycoords=("data", "axes fraction"),
-            ha="right",
             color=FAINT,
             fontsize=9,
         )

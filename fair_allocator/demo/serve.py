@@ -12,14 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Final
 
-from fair_allocator.config import Configuration
+from fair_allocator.config import Configuration, LogSettings
 from fair_allocator.errors import LogUnavailable
-from fair_allocator.log.sqlite import SqliteLog
-from fair_allocator.service import Service, ServiceSettings
-from fair_allocator.shard import ShardSettings
-
-PARTITIONS: Final = Configuration().log.partitions
-"""The usual number, so that other commands can open a log that was kept."""
+from fair_allocator.service import Service
+from fair_allocator.wiring import open_log, service_settings
 
 _LAST_WORDS: Final = 2_000
 _STOP_SECONDS: Final = 15.0
@@ -57,15 +53,20 @@ def serving(path: Path, seed: int) -> Iterator[Callable[[], None]]:
                 process.kill()
 
 
-def make_service(path: Path, seed: int) -> Service:
-    """Return a service with the usual settings on the log at `path`."""
-    shard = ShardSettings(seed=seed, partitions=PARTITIONS)
-    return Service(SqliteLog(path, PARTITIONS), ServiceSettings(shard=shard))
+def configured(path: Path, seed: int) -> Configuration:
+    """Return the defaults on the log at `path`, of which the audit is to read everything."""
+    return Configuration(seed=seed, log=LogSettings(path=path, retain_records=None))
+
+
+def make_service(configuration: Configuration) -> Service:
+    """Return a service that is not running yet."""
+    settings = service_settings(configuration, configuration.log.partitions)
+    return Service(open_log(configuration), settings)
 
 
 def main(path: str, seed: str) -> None:
     """Serve until standard input ends."""
-    service = make_service(Path(path), int(seed))
+    service = make_service(configured(Path(path), int(seed)))
 
     def stop_with_input() -> None:
         sys.stdin.read()

@@ -17,14 +17,17 @@ def told(play: Play, report: Report) -> Iterator[str]:
 
 
 def _verdict(report: Report) -> str:
-    rounds = sum(row.rounds for row in report.pools)
     checked = f"The audit read all {report.records:,} records of the assignments topic"
     if report.first is not None:
-        return f"{checked} and found {report.offences:,} offences, the first: {report.first}"
+        return (
+            f"Every guarantee kept: NO. {checked} and found {report.offences:,} offences, the "
+            f"first: {report.first}"
+        )
+    rounds = sum(row.rounds for row in report.pools)
     worst = max((row.worst or 0 for row in report.pools), default=0)
     return (
-        f"{checked}: every guarantee was kept at every one of {rounds:,} rounds. "
-        f"The worst shortfall was {worst}."
+        f"Every guarantee kept: yes. {checked}, and the worst shortfall at any of {rounds:,} "
+        f"rounds was {worst}."
     )
 
 
@@ -33,18 +36,19 @@ def _starved(play: Play) -> str:
     short = board.short()
     if not short:
         return f"Plain UCB1 left no {words.arm} short so far."
-    starved = [row for row in short if row.share(board.rounds) < float(row.arm.quota) / 2]
+    starved = sum(row.share(board.rounds) < float(row.arm.quota) / 2 for row in short)
+    count = "all" if starved == len(short) else str(starved)
+    half = f", {count} of them with less than half of it" if starved else ""
     worst = short[0]
-    tenth, crowded = board.busiest()
-    ours = play.ours.busiest()[1]
-    who = f"the busiest {words.arm}" if tenth == 1 else f"the busiest {tenth} {words.arm}s"
+    (tenth, ours), (_, crowded) = play.ours.busiest(), board.busiest()
+    busiest = "the busiest one" if tenth == 1 else f"the busiest {tenth}"
     return (
         f"Plain UCB1, on the same {words.request}s, would have left {len(short)} of "
-        f"{len(board.rows)} {words.arm}s short of their share, {len(starved)} of them with less "
-        f"than half of it. {worst.arm.name} would be {worst.shortfall(board.rounds):,} "
-        f"{words.request}s short: {worst.share(board.rounds):.1%} instead of the promised "
-        f"{float(worst.arm.quota):.1%}. A tenth of the {words.arm}s ({who}) would get "
-        f"{crowded:.0%} of all {words.request}s; with quotas, {ours:.0%}."
+        f"{len(board.rows)} {words.arm}s short of their share{half}. {worst.arm.name} would be "
+        f"{worst.shortfall(board.rounds):,} {words.request}s short: "
+        f"{worst.share(board.rounds):.1%} instead of the promised {float(worst.arm.quota):.1%}. "
+        f"A tenth of the {words.arm}s ({busiest}) would get {crowded:.0%} of all "
+        f"{words.request}s; with quotas, {ours:.0%}."
     )
 
 
@@ -58,7 +62,7 @@ def _newcomers(play: Play) -> Iterator[str]:
     beside = [plain.rows[row.arm.name] for row in rows]
     yield (
         f"{names} {words.joined}, promised {_range([float(row.arm.quota) for row in rows])} of "
-        f"the {words.request}s from then on; they got {_range(shares)}. "
+        f"the {words.request}s from then on, and got {_range(shares)}. "
         f"Under plain UCB1: {_range([row.share(plain.rounds) for row in beside])}"
         f"{_how_many_short(beside, plain.rounds)}."
     )
@@ -72,11 +76,12 @@ def _how_many_short(rows: Sequence[Row], rounds: int) -> str:
 def _cost(play: Play) -> str:
     words, ours, plain = play.world.words, play.ours, play.plain
     lost = 1 - ours.worth / plain.worth
+    difference = f"{abs(lost):.1%} {'fewer' if lost > 0 else 'more'}"
     best = ours.worth + ours.moments[-1].regret - ours.moments[-1].price
     return (
-        f"What fairness cost: {ours.worth:,.0f} {words.reward} to be expected, with plain UCB1 "
-        f"{plain.worth:,.0f}, so {lost:.1%} fewer. Somebody who knew every {words.arm} from the "
-        f"start and kept the same promises would get {best:,.0f}."
+        f"What fairness cost: about {ours.worth:,.0f} {words.reward} instead of {plain.worth:,.0f} "
+        f"with plain UCB1, {difference}. With every {words.arm}'s {words.skill} known from the "
+        f"start, the same promises would have allowed {best:,.0f}."
     )
 
 

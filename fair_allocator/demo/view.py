@@ -1,12 +1,13 @@
 """What is seen while it runs: a live table on a terminal, a few lines anywhere else."""
 
+import time
 from collections.abc import Sequence
+from math import inf
 from types import TracebackType
 from typing import Final, Protocol, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +21,7 @@ FAINT: Final = "grey58"
 
 _WIDEST_BAR: Final = 24
 _NARROWEST_BAR: Final = 8
+_BETWEEN_FRAMES: Final = 0.15
 
 
 class View(Protocol):
@@ -77,10 +79,10 @@ class Lines:
 
 def answer(play: Play) -> str:
     """Return the one answer that matters, in a line."""
-    verdict = play.verdict
+    verdict, allowed = play.verdict, f"{play.world.tolerance} allowed"
     if verdict.first is not None:
         return f"every guarantee kept: NO: {verdict.first}"
-    return f"every guarantee kept: yes (worst shortfall {play.ours.peak} of 0 allowed)"
+    return f"every guarantee kept: yes (worst shortfall {play.ours.peak}, {allowed})"
 
 
 # -- a terminal -------------------------------------------------------------------------------
@@ -92,6 +94,7 @@ class Terminal:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
+        self._drawn = -inf
 
     def __enter__(self) -> Self:
         self._live.__enter__()
@@ -106,7 +109,11 @@ class Terminal:
         self._live.__exit__(kind, error, trace)
 
     def show(self, play: Play) -> None:
-        """Draw the table anew."""
+        """Draw the table anew, though not more often than one can see."""
+        now = time.monotonic()
+        if play.left and now - self._drawn < _BETWEEN_FRAMES:
+            return
+        self._drawn = now
         options = self._console.options
         frame = Frame(play, self._console.width, self._console.height, ascii=options.ascii_only)
         self._live.update(frame.draw(), refresh=True)
@@ -117,45 +124,61 @@ class Frame:
 
     def __init__(self, play: Play, width: int, height: int, *, ascii: bool = False) -> None:
         self._play = play
+        self._width = width
         self._height = height
         self._ascii = ascii
         self._roomy = width >= 118
-        taken = 96 if self._roomy else 60
+        taken = 91 if self._roomy else 60
         self._bar = max(_NARROWEST_BAR, min(_WIDEST_BAR, (width - taken) // 2))
 
     def draw(self) -> RenderableType:
         """Return the whole picture."""
-        words = self._play.world.words
-        mark = "|" if self._ascii else "┃"
-        legend = (
-            f"{mark} marks the promised share. A bar that does not reach it: "
-            f"{words.arm} got less than promised."
-        )
         return Group(
             self._progress(),
             Text(),
             self._verdict(),
             Text(),
             self._tables(),
-            Text(legend, style=FAINT),
+            Text(),
+            self._crowding(),
+            self._legend(),
         )
 
     def _progress(self) -> RenderableType:
         play, done = self._play, self._play.ours.rounds
         words, pace = play.world.words, done / max(0.001, play.seconds)
         line = Table.grid(padding=(0, 1))
-        line.add_row(
+        cells: list[RenderableType] = [
             Text("fair-allocator", style="bold"),
-            ProgressBar(total=play.requests, completed=done, width=24, complete_style=KEPT),
+            ProgressBar(play.requests, done, 16, complete_style=KEPT, finished_style=KEPT),
             f"{done:,} of {play.requests:,} {words.request}s, {pace:,.0f} a second",
-            Text(f"{play.load.grading.lost:,} never graded", style=FAINT),
-        )
+        ]
+        if self._width >= 100:
+            cells.append(Text(f"{play.load.grading.lost:,} never graded", style=FAINT))
+        line.add_row(*cells)
         return line
+
+    def _crowding(self) -> Text:
+        play, words = self._play, self._play.world.words
+        (tenth, ours), (_, plain) = play.ours.busiest(), play.plain.busiest()
+        busiest = "Busiest one" if tenth == 1 else f"Busiest {tenth}"
+        return Text(
+            f"{busiest} of {len(play.ours.rows)}: {ours:.0%} of the {words.request}s. "
+            f"Without quotas: {plain:.0%}, and {len(play.plain.short())} fall short."
+        )
+
+    def _legend(self) -> Text:
+        mark = "|" if self._ascii else "┃"
+        legend = f"{mark} marks the promised share; a bar that ends before it fell short"
+        if self._roomy:
+            legend += "   forced: to keep a promise   learned: free choice"
+        return Text(legend, style=FAINT)
 
     def _verdict(self) -> RenderableType:
         play, verdict = self._play, self._play.verdict
         big = Text(" YES ", style="bold white on green4")
-        why = f"worst shortfall {play.ours.peak}, allowed 0, at all {play.ours.rounds:,} rounds"
+        worst = f"worst shortfall {play.ours.peak} ({play.world.tolerance} allowed)"
+        why = f"{worst} in {play.ours.rounds:,} rounds"
         if verdict.first is not None:
             big, why = Text(" NO ", style="bold white on red3"), str(verdict.first)
         question = Text("Every guarantee kept: ", style="bold")
@@ -172,7 +195,7 @@ class Frame:
         """Return our rows, without the middle ones where there is no room; None in their place."""
         places = {arm.name: place for place, arm in enumerate(self._play.world.arms)}
         rows = sorted(self._play.ours.rows.values(), key=lambda row: places[row.arm.name])
-        room = self._height - 9
+        room = self._height - 11
         if len(rows) <= room:
             return rows
         first = max(1, room // 3)
@@ -188,17 +211,17 @@ class Frame:
         table.add_column("promised", justify="right", no_wrap=True)
         table.add_column("short", justify="right", no_wrap=True)
         if self._roomy:
-            for name in (words.request + "s", "owed", "chosen", "mean"):
+            for name in (words.request + "s", "forced", "learned", "mean"):
                 table.add_column(name, justify="right", no_wrap=True)
         hidden = len(board.rows) - len(self._shown()) + 1
         for row in self._shown():
             if row is None:
                 table.add_row(Text(f"{hidden} more", style=FAINT))
                 continue
-            name = Text(row.arm.name)
+            label = Text(row.arm.name)
             if row.arm.newcomer:
-                name.append(" new", style=FAINT)
-            cells: list[RenderableType] = [name, Text(f"{row.arm.skill:.2f}", style=FAINT)]
+                label.append(" new", style=FAINT)
+            cells: list[RenderableType] = [label, Text(words.grade(row.arm.skill), style=FAINT)]
             cells += self._share_cells(row, board)
             cells += [f"{float(row.arm.quota):.1%}", _shortfall(row, board)]
             if self._roomy:
@@ -221,7 +244,7 @@ class Frame:
         return table
 
     def _add_share_columns(self, table: Table) -> None:
-        table.add_column("share of rounds", width=self._bar, no_wrap=True)
+        table.add_column("share", width=self._bar, no_wrap=True)
         table.add_column("", justify="right", no_wrap=True, min_width=6)
 
     def _share_cells(self, row: Row, board: Board) -> list[RenderableType]:
@@ -237,7 +260,7 @@ def share_bar(ratio: float, width: int, *, kept: bool, ascii: bool = False) -> T
     >>> print(share_bar(0.5, 8, kept=False, ascii=True))
     ##  |
     """
-    block, mark, beyond = ("#", "|", ">") if ascii else ("█", "┃", "▶")
+    block, mark, beyond = ("#", "|", ">") if ascii else ("▇", "┃", "▶")
     middle = width // 2
     filled = min(width, round(ratio * middle))
     if not kept:  # however little it lacks, it does not reach the mark
@@ -268,8 +291,3 @@ def _table(title: str, style: str) -> Table:
         header_style=FAINT,
         pad_edge=False,
     )
-
-
-def spaced(text: RenderableType) -> RenderableType:
-    """Leave a line above."""
-    return Padding(text, (1, 0, 0, 0))

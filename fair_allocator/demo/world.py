@@ -37,8 +37,14 @@ class Words:
     request: str
     reward: str
     skill: str
+    unit: str
+    digits: int
     joined: str
     """What newcomers did, after their names."""
+
+    def grade(self, skill: float) -> str:
+        """Write a skill."""
+        return f"{skill:.{self.digits}f}{self.unit}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,8 @@ class World:
 
     Attributes
     ----------
+    scene
+        What is going on, in a few sentences.
     arms
         The best first, then the newcomers, the best of them first.
     joining
@@ -59,6 +67,7 @@ class World:
 
     name: str
     pool: str
+    scene: str
     words: Words
     arms: tuple[Arm, ...]
     joining: int
@@ -66,6 +75,7 @@ class World:
     mean_delay: float
     lost: float
     draws: Draws
+    tolerance: int = 0
     _places: dict[str, int] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -110,7 +120,12 @@ def crowdsourcing(seed: int, requests: int) -> World:
     return World(
         name="crowdsourcing",
         pool="crowd",
-        words=Words("worker", "task", "correct answers", "accuracy", "joined halfway"),
+        scene=(
+            "20 workers answer tasks; how often each is right, nobody knows beforehand. Each is "
+            "promised 2 to 3% of the tasks, at every moment. Answers are graded later, 5% never. "
+            "4 newcomers join halfway."
+        ),
+        words=Words("worker", "task", "correct answers", "accuracy", "", 2, "joined halfway"),
         arms=_best_first(arms),
         joining=requests // 2,
         outcome=lambda accuracy, luck: 1.0 if luck < accuracy else 0.0,
@@ -141,7 +156,14 @@ def wireless(seed: int, requests: int) -> World:
     return World(
         name="wireless",
         pool="cell",
-        words=Words("user", "slot", "full-rate slots", "SNR, dB", "came into the cell halfway"),
+        scene=(
+            "8 users share a cell; each slot goes to one of them, and carries as much as the "
+            "fading channel lets through. Each user is promised 6% of the slots, at every moment, "
+            "the one at the cell's edge too. A visitor comes halfway."
+        ),
+        words=Words(
+            "user", "slot", "full-rate slots", "SNR", " dB", 0, "came into the cell halfway"
+        ),
         arms=_best_first(arms),
         joining=requests // 2,
         outcome=_rate,

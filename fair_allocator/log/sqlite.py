@@ -91,8 +91,6 @@ class SqliteLog(Log):
             store = self._place.open(self._wanted)
             undo.callback(store.close)
             store.check(CHECK_BYTES)
-            with store.transaction():
-                pass  # a log that cannot be written is refused now rather than later
             self._trimmer = Trimmer(store, *self._retain)
             self._undo = undo.pop_all()
         self._opened = store

@@ -168,7 +168,7 @@ class Store:
         self.connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
     def check(self, thorough_bytes: int) -> None:
-        """Look for damage: everywhere if the database is small, else where it matters most."""
+        """Look for damage, everywhere if the database is small, and try to write."""
         with self.using() as connection:
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
             (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
@@ -182,6 +182,9 @@ class Store:
             stream = self.stream(topic, partition)
             for place in {stream.start, stream.next - 1} if stream.start < stream.next else ():
                 self.read(topic, partition, place, place + 1)
+        with self.transaction() as connection:
+            # A log that cannot be written is refused now rather than with the first commit.
+            connection.execute("UPDATE meta SET value = value")
 
     # -- transactions -------------------------------------------------------------------------
 

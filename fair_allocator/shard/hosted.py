@@ -9,6 +9,9 @@ from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.fairness import Epoch
 from fair_allocator.core.pool import Assignment, Pool, Reason
 
+LONGEST_TIMEOUT = 1e12
+"""Seconds; beyond it a timeout is for ever anyway, and its milliseconds no number."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hosting:
@@ -36,11 +39,14 @@ class Hosting:
 
     def changed(self, settings: Mapping[str, Any]) -> "Hosting":
         """Return this with the settings of a control or of the configuration file."""
-        timeout = settings.get("reward_timeout")
+        timeout, waits = settings.get("reward_timeout"), self.reward_timeout
+        if timeout is not None:
+            # At least 1: what is due in the moment it is made would expire twice in a restore.
+            waits = max(1, round(min(timeout, LONGEST_TIMEOUT) * 1000))
         default = settings.get("default_reward")
         return replace(
             self,
-            reward_timeout=self.reward_timeout if timeout is None else round(timeout * 1000),
+            reward_timeout=waits,
             default_reward=self.default_reward if default is None else default,
         )
 

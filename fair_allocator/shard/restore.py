@@ -47,7 +47,14 @@ class _Journal:
                 self.damaged += 1
                 return
             self.manifest, self.manifest_offset, self.buckets = manifest, record.offset, buckets
-            self.entries = [e for e in self.entries if sequence_of(e[1]) > manifest.seq]
+            # By place and not by number, which a damaged entry may not have.
+            begun = manifest.begun(record.offset)
+            self.entries = [entry for entry in self.entries if entry[0] > begun]
+        else:
+            raise JournalBroken(
+                f"journal {record.partition} @ {record.offset}: neither an entry nor of a "
+                f"snapshot, but {record.key!r}; the record is damaged"
+            )
 
     def _buckets(self, manifest: Manifest) -> list[bytes] | None:
         """Return the bytes of each bucket, None if a part is missing or damaged."""

@@ -41,6 +41,11 @@ class ShardSettings:
     template: Mapping[str, Any] | None = None
     template_fingerprint: str = ""
 
+    def lives_here(self, pool: str, partition: int) -> bool:
+        """Tell whether a pool belongs on a partition; without a partitioner, on every one."""
+        home = partition_for(_utf8(pool), self.partitions, self.partitioner)
+        return home is None or home == partition
+
 
 @dataclass(slots=True)
 class Tally:

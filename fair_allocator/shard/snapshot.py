@@ -59,6 +59,11 @@ class Manifest:
         """Return the lowest journal offset the generation needs, None if it has no parts."""
         return min((min(offsets) for offsets, _, _ in self.places if offsets), default=None)
 
+    def begun(self, offset: int) -> int:
+        """Return a journal offset between entry `seq` and the next; the manifest is at `offset`."""
+        own = (parts for parts, _, by in self.places if parts and by == self.generation)
+        return min((parts[0] for parts in own), default=offset)
+
     @classmethod
     def read(cls, value: bytes | None, place: str) -> "Manifest | None":
         """Read a manifest record; None if it is damaged, refused if it is of a newer version."""

@@ -127,8 +127,20 @@ class PoolTable:
         return expired
 
     def is_due(self, clock: int) -> bool:
-        """Tell whether letting the time be `clock` may make something expire."""
-        return bool(self._due) and self._due[0][0] <= clock
+        """Tell whether letting the time be `clock` makes something expire."""
+        while self._due and self._due[0][0] <= clock:
+            due, name = self._due[0]
+            hosted = self._pools.get(name)
+            if not isinstance(hosted, HostedPool) or hosted.scheduled != due:
+                heappop(self._due)
+            elif hosted.due() == due:
+                return True
+            else:
+                # Out of date: time must not depend on what a restored shard has never seen.
+                heappop(self._due)
+                hosted.scheduled = None
+                self._schedule(name, hosted)
+        return False
 
     def _schedule(self, name: str, hosted: HostedPool) -> None:
         if hosted.scheduled is None and (due := hosted.due()) is not None:

@@ -28,10 +28,10 @@ def lead(book: Book, arm: str) -> Fraction:
     return book.entitled.get(arm, Fraction(0)) - book.pulls.get(arm, 0)
 
 
-def serve(rng: random.Random, book: Book) -> None:
+def serve(rng: random.Random, book: Book, care: float) -> None:
     tolerance = floor(Fraction(book.tolerance))
     urgent = max(book.quotas, key=lambda arm: lead(book, arm))
-    if lead(book, urgent) > tolerance:
+    if lead(book, urgent) > tolerance and rng.random() < care:
         book.play(urgent)
         return
     if book.bound != tolerance:
@@ -62,11 +62,12 @@ def repeat(rng: random.Random, book: Book) -> None:
         book.write(**{**rng.choice(answers), "repeat": True})
 
 
-def simulated(seed: int) -> list[Record]:
+def simulated(seed: int, care: float = 1) -> list[Record]:
+    """Write a log that is right, but for arms that are not served for want of care."""
     rng = random.Random(seed)
     log: list[Record] = []
     books = [Book(quotas(rng), pool=name, log=log, chunks=rng.randint(1, 2)) for name in "xy"]
-    for _ in range(70):
+    for _ in range(60):
         book = rng.choice(books)
         match rng.randrange(30):
             case 0 | 1:
@@ -84,7 +85,7 @@ def simulated(seed: int) -> list[Record]:
             case 7 if rng.random() < 0.3:
                 book.remove().announce(quotas(rng), "1", 1)
             case _:
-                serve(rng, book)
+                serve(rng, book, care)
     return log
 
 
@@ -97,6 +98,8 @@ class Oracle:
         self.answered = 0
         self.pools: dict[str, Record] = {}
         self.parts: dict[str, list[Record]] = {}
+        self.worst: dict[str, tuple[int, int]] = {}
+        """By pool: how far a shortfall went above its bound, and the shortfall."""
 
     def accepts(self, record: Record) -> bool:
         folded = record["folded"]
@@ -131,11 +134,13 @@ class Oracle:
             arm["entitled"] += arm["quota"]
             arm["pulls"] += name == record["arm"]
         agrees = (record["round"], record["epoch"]) == (pool["rounds"], pool["epoch"])
-        return new and known and agrees and self.is_fair(pool)
-
-    def is_fair(self, pool: Record) -> bool:
         shortfalls = [floor(arm["entitled"]) - arm["pulls"] for arm in pool["arms"].values()]
-        return all(shortfall <= pool["bound"] for shortfall in shortfalls)
+        self.note(record["pool"], max(shortfalls), pool["bound"])
+        return new and known and agrees and max(shortfalls) <= pool["bound"]
+
+    def note(self, pool: str, shortfall: int, bound: int) -> None:
+        worst = shortfall - bound, shortfall
+        self.worst[pool] = max(worst, self.worst.get(pool, worst))
 
     def epoch(self, record: Record) -> bool:
         terms = ("epoch", "round", "rule", "tolerance", "bound", "chunks", "complete")
@@ -199,6 +204,7 @@ class Oracle:
             )
         history = {"rounds": 0, "answers": {}} if old is None else old
         self.pools[record["pool"]] = {**history, **terms, "arms": arms}
+        self.note(record["pool"], 0, bound)
         return True
 
 
@@ -275,23 +281,49 @@ SPOILS: dict[str, Spoil] = {
 }
 
 
+def offset_of_first(log: list[Record]) -> int | None:
+    first = audit(log).first
+    return None if first is None else first.offset
+
+
 def test_naive_fair_logs_pass() -> None:
-    for seed in range(150):
+    for seed in range(100):
         log = simulated(seed)
         assert first_offence(log) is None, seed
         assert audit(log).ok, (seed, audit(log).first)
 
 
+def test_a_shortfall_is_found_where_brute_force_finds_it() -> None:
+    short = 0
+    for seed in range(150):
+        log = simulated(seed, care=0)
+        expected = first_offence(log)
+        assert offset_of_first(log) == expected, seed
+        short += expected is not None
+    assert short > 80
+
+
+def test_the_worst_shortfall_is_the_one_brute_force_sees() -> None:
+    for seed in range(100):
+        log = simulated(seed, care=(seed % 4) / 3)
+        oracle = Oracle()
+        for record in log:
+            oracle.accepts(record)
+        for row in audit(log).pools:
+            assert row.worst is not None
+            assert row.tolerated is not None
+            assert (row.worst - row.tolerated, row.worst) == oracle.worst[row.pool], seed
+
+
 def test_the_first_offence_is_where_brute_force_finds_it() -> None:
-    logs = [json.dumps(simulated(seed)) for seed in range(100)]
+    logs = [json.dumps(simulated(seed)) for seed in range(50)]
     spoilt: Counter[str] = Counter()
-    for seed in range(1_500):
+    for seed in range(500):
         rng = random.Random(seed)
         log = json.loads(logs[seed % len(logs)])
         kind = rng.choice(sorted(SPOILS) + ["field"] * 8)
         SPOILS[kind](rng, log, rng.randrange(12, len(log)))
         expected = first_offence(log)
-        first = audit(log).first
-        assert (None if first is None else first.offset) == expected, (seed, kind, first)
+        assert offset_of_first(log) == expected, (seed, kind)
         spoilt[kind] += expected is not None
-    assert min(spoilt[kind] for kind in SPOILS) > 20
+    assert min(spoilt[kind] for kind in SPOILS) > 5

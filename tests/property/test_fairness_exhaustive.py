@@ -17,9 +17,7 @@ TOLERANCES = (Fraction(0), HALF, Fraction(1), 3 * HALF, Fraction(2))
 
 def shares(largest_denominator: int) -> list[Fraction]:
     """Return every fraction from 0 to 1 with a denominator up to this one."""
-    return sorted(
-        {Fraction(p, q) for q in range(1, largest_denominator + 1) for p in range(q + 1)}
-    )
+    return sorted({Fraction(p, q) for q in range(1, largest_denominator + 1) for p in range(q + 1)})
 
 
 def vectors(size: int, largest_denominator: int, least_sum: Fraction) -> Iterator[list[Fraction]]:
@@ -101,7 +99,9 @@ def test_the_search_finds_what_is_broken() -> None:
 Configuration = dict[str, Any]
 
 
-def configuration(tolerance: int | str = 0, rule: str = "auto", **quotas: str | int) -> Configuration:
+def configuration(
+    tolerance: int | str = 0, rule: str = "auto", **quotas: str | int
+) -> Configuration:
     return {"arms": quotas, "tolerance": tolerance, "rule": rule}
 
 

@@ -117,7 +117,7 @@ def test_another_that_does_not_leave_the_turnstile_makes_the_log_unavailable(pat
         client.append("requests", b"k", b"v")
 
 
-@pytest.mark.parametrize("moment", ["INSERT INTO records", "UPDATE streams", "COMMIT"])
+@pytest.mark.parametrize("moment", ["INSERT", "UPDATE streams SET committed", "COMMIT"])
 def test_a_process_that_dies_within_a_commit_has_committed_nothing(path: Path, moment: str) -> None:
     dying = run(
         """
@@ -160,6 +160,12 @@ def test_an_error_while_polling_skips_nothing(path: Path, monkeypatch: pytest.Mo
             log.poll(0, 10)
         offsets = {r.partition: r.offset for r in reversed(log.poll(0, 10))}
         assert offsets == {0: 0, 1: 0}
+
+
+def test_a_limit_below_the_number_of_partitions_goes_round(path: Path) -> None:
+    with opened(SqliteLog(path)) as log:
+        turns = [record.partition for _ in range(6) for record in log.poll(0, 1)]
+        assert turns == [0, 1, 0, 1, 0, 1]
 
 
 def test_open_files_stay_few(path: Path) -> None:

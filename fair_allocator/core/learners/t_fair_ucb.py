@@ -1,6 +1,8 @@
 """T-Fair-UCB, of the paper's appendix: all quotas first, then UCB1, up to a known horizon."""
 
 from collections.abc import Sequence
+from fractions import Fraction
+from math import floor
 from typing import TYPE_CHECKING, ClassVar
 
 from fair_allocator.core.arms import Arms
@@ -53,23 +55,26 @@ class TFairUCB(UCB1):
         return {"horizon": self.horizon}
 
     def begin(self, arms: Arms, draws: Draws) -> None:
-        needed = self._needed(arms)
-        excess = sum(needed) - self.horizon
-        # A pool that has played can be one restored in the middle of a change: never refused.
-        if excess > 0 and not any(arms.pulls):
-            raise InvalidPool(
-                f"horizon {self.horizon} is {excess} too short: the arms need "
-                f"{sum(needed)} pulls; lengthen it, or lower the quotas"
-            )
+        # Once it has played, a pool may be one restored in the middle of a change.
+        if not any(arms.pulls) and max(arms.joined) == 1:
+            self._check(arms.quotas())
         super().begin(arms, draws)
-        self._lacking = Lacking(arms, needed)
+        self._lacking = Lacking(arms, self._needed(arms.quotas()))
 
     def reshape(self, arms: Arms, kept: Sequence[int | None]) -> None:  # noqa: ARG002
         super().begin(arms, self.draws)
-        self._lacking = Lacking(arms, self._needed(arms))
+        self._lacking = Lacking(arms, self._needed(arms.quotas()))
 
-    def _needed(self, arms: Arms) -> list[int]:
-        return [max(1, int(quota * self.horizon)) for quota in arms.quotas()]
+    def _needed(self, quotas: Sequence[Fraction]) -> list[int]:
+        return [max(1, floor(quota * self.horizon)) for quota in quotas]
+
+    def _check(self, quotas: Sequence[Fraction]) -> None:
+        total = sum(self._needed(quotas))
+        if total > self.horizon:
+            raise InvalidPool(
+                f"horizon {self.horizon} is {total - self.horizon} too short: the arms need "
+                f"{total} pulls; lengthen it, or lower the quotas"
+            )
 
     def choose(self, round: int) -> Choice:
         first = self._lacking.first()

@@ -1,11 +1,11 @@
 """UCB1 (Auer, Cesa-Bianchi and Fischer, 2002), as in the paper's appendix."""
 
-from math import inf, log, sqrt
+from math import log, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
-from fair_allocator.core.kinetic import Tournament
+from fair_allocator.core.kinetic import LineTournament
 from fair_allocator.core.learners.base import Choice, Learner
 from fair_allocator.core.learners.known import Unknown
 
@@ -35,71 +35,49 @@ class UCB1(Learner):
 
     def begin(self, arms: Arms, draws: Draws) -> None:
         super().begin(arms, draws)
-        size = len(arms)
         self._unknown = Unknown(arms)
-        self._mean = [0.0] * size
-        self._width = [0.0] * size
-        for arm in range(size):
-            self._look(arm)
-        self._changed: set[int] = set()
-        self._tree: Tournament[float] | None = None
+        self._mean = [0.0] * len(arms)
+        self._width = [0.0] * len(arms)
+        self._tree: LineTournament | None = None
+        # What happens to an arm between two choices is looked at once, when it matters.
+        self._changed = set(range(len(arms)))
 
     def _look(self, arm: int) -> None:
         """Recompute an arm's line."""
         arms = self.arms
         observed = arms.observed[arm]
         known = observed + arms.pending[arm]
-        if not known:
-            self._unknown.add(arm)
-        else:
+        if known:
             self._mean[arm] = arms.total[arm] / observed if observed else 1.0
             self._width[arm] = 1.0 / sqrt(known)
+        else:
+            self._unknown.add(arm)
 
     def choose(self, round: int) -> Choice:
+        changed = self._changed
+        for arm in changed:
+            self._look(arm)
+        s = sqrt(2.0 * log(round))
+        if self._tree is not None:
+            for arm in changed:
+                self._tree.update(arm, s)
+        changed.clear()
         first = self._unknown.first()
         if first is not None:
             return first, 1.0
-        s = sqrt(2.0 * log(round))
-        if len(self.arms) > SCAN_LIMIT:
-            return self._champion(s), 1.0
-        best, most = 0, -inf
-        for arm, mean in enumerate(self._mean):
-            index = mean + s * self._width[arm]
-            if index > most:
-                best, most = arm, index
-        return best, 1.0
-
-    def _champion(self, s: float) -> int:
+        if len(self._mean) <= SCAN_LIMIT:
+            indices = [mean + s * width for mean, width in zip(self._mean, self._width)]  # noqa: B905
+            return indices.index(max(indices)), 1.0
         if self._tree is None:
-            self._tree = Tournament(len(self.arms), self._duel, inf)
-            self._tree.enter(range(len(self.arms)), s)
-        else:
-            for arm in self._changed:
-                self._tree.update(arm, s)
-        self._changed.clear()
-        return self._tree.champion(s)
-
-    def _duel(self, low: int, high: int, s: float) -> tuple[int, float]:
-        low_mean, high_mean = self._mean[low], self._mean[high]
-        low_width, high_width = self._width[low], self._width[high]
-        if low_mean + s * low_width >= high_mean + s * high_width:
-            if high_width > low_width:
-                return low, (low_mean - high_mean - _MARGIN) / (high_width - low_width)
-            return low, inf
-        if low_width > high_width:
-            return high, (high_mean - low_mean - _MARGIN) / (low_width - high_width)
-        return high, inf
-
-    def _touch(self, arm: int) -> None:
-        self._look(arm)
-        if self._tree is not None:
-            self._changed.add(arm)
+            self._tree = LineTournament(self._mean, self._width, _MARGIN)
+            self._tree.enter(range(len(self._mean)), s)
+        return self._tree.champion(s), 1.0
 
     def assigned(self, arm: int, assignment: "Assignment") -> None:  # noqa: ARG002
-        self._touch(arm)
+        self._changed.add(arm)
 
     def observed(self, arm: int, assignment: "Assignment", reward: float) -> None:  # noqa: ARG002
-        self._touch(arm)
+        self._changed.add(arm)
 
     def expired(self, arm: int, assignment: "Assignment") -> None:  # noqa: ARG002
-        self._touch(arm)
+        self._changed.add(arm)

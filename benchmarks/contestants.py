@@ -1,0 +1,130 @@
+"""One decision (select, count, reward) by ours and by what one would use instead.
+
+Every contestant starts where each arm has been pulled: after `t` rounds in which arm i was pulled
+`pulls[i]` times with mean `means[i]`. Rewards come from one fixed stream.
+"""
+
+import math
+import random
+from collections.abc import Iterator
+from itertools import cycle
+
+import numpy as np
+
+from benchmarks.timing import Steps
+from fair_allocator import Pool
+
+
+class Start:
+    """A place to start from: k arms, each with the quota 1 / (2 k), after t rounds."""
+
+    def __init__(self, k: int, t: int) -> None:
+        rng = random.Random(k)
+        self.k = k
+        self.quota = f"1/{2 * k}"
+        self.pulls = [t // k + (1 if arm < t % k else 0) for arm in range(k)]
+        self.t = sum(self.pulls)
+        self.means = [0.4 + 0.2 * rng.random() for _ in range(k)]
+        self.rewards = [float(rng.random() < 0.5) for _ in range(4096)]
+
+    def stream(self) -> Iterator[float]:
+        return cycle(self.rewards)
+
+
+def ours(start: Start, rule: str = "auto") -> Steps:
+    state = Pool({f"arm-{i}": start.quota for i in range(start.k)}, rule=rule).state()
+    state["rounds"] = start.t
+    state["arms"]["pulls"] = list(start.pulls)
+    state["arms"]["observed"] = list(start.pulls)
+    pairs = zip(start.pulls, start.means, strict=True)
+    state["arms"]["total"] = [pulls * mean for pulls, mean in pairs]
+    pool, rewards = Pool.from_state(state), start.stream()
+
+    def steps(count: int) -> None:
+        assign, reward, done = pool.assign, pool.reward, pool.rounds
+        for number in range(done, done + count):
+            request = str(number)
+            assign(request)
+            reward(request, next(rewards))
+
+    return steps
+
+
+def naive_numpy(start: Start) -> Steps:
+    """Fair-Learn over UCB1 as one writes it with numpy; floats decide."""
+    quotas = np.full(start.k, 1 / (2 * start.k))
+    pulls = np.array(start.pulls, dtype=np.float64)
+    total = pulls * np.array(start.means)
+    rewards, at = start.stream(), [start.t]
+
+    def steps(count: int) -> None:
+        t = at[0]
+        for _ in range(count):
+            t += 1
+            deficit = quotas * (t - 1) - pulls
+            arm = int(np.argmax(deficit))
+            if deficit[arm] <= 0:
+                arm = int(np.argmax(total / pulls + np.sqrt(2 * math.log(t) / pulls)))
+            pulls[arm] += 1
+            total[arm] += next(rewards)
+        at[0] = t
+
+    return steps
+
+
+def naive_python(start: Start) -> Steps:
+    """The same in a plain loop."""
+    k, quota = start.k, 1 / (2 * start.k)
+    pulls = list(start.pulls)
+    total = [pulls * mean for pulls, mean in zip(start.pulls, start.means, strict=True)]
+    rewards, at = start.stream(), [start.t]
+
+    def steps(count: int) -> None:
+        t = at[0]
+        for _ in range(count):
+            t += 1
+            arm = max(range(k), key=lambda i: quota * (t - 1) - pulls[i])
+            if quota * (t - 1) - pulls[arm] <= 0:
+                bonus = 2 * math.log(t)
+                arm = max(
+                    range(k),
+                    key=lambda i: total[i] / pulls[i] + math.sqrt(bonus / pulls[i]),
+                )
+            pulls[arm] += 1
+            total[arm] += next(rewards)
+        at[0] = t
+
+    return steps
+
+
+def river(start: Start) -> Steps:
+    """river's UCB; it has no quotas, and can only be placed where each arm was pulled once."""
+    from river.bandit import UCB
+
+    policy = UCB(delta=1.0, seed=1)
+    arms = list(range(start.k))
+    for arm in arms:
+        policy.update(arm, start.means[arm])
+    rewards = start.stream()
+
+    def steps(count: int) -> None:
+        for _ in range(count):
+            policy.update(policy.pull(arms), next(rewards))
+
+    return steps
+
+
+def mabwiser(start: Start) -> Steps:
+    """MABWiser's UCB1; it has no quotas, and can only be placed where each arm was pulled once."""
+    from mabwiser.mab import MAB, LearningPolicy
+
+    arms = list(range(start.k))
+    mab = MAB(arms, LearningPolicy.UCB1(alpha=math.sqrt(2)), seed=1)
+    mab.fit(arms, start.means)
+    rewards = start.stream()
+
+    def steps(count: int) -> None:
+        for _ in range(count):
+            mab.partial_fit([mab.predict()], [next(rewards)])
+
+    return steps

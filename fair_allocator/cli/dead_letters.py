@@ -1,0 +1,216 @@
+"""`dead-letters`: inputs that could not be used, to look at and to send again."""
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from pydantic import ValidationError
+
+from fair_allocator.cli.options import (
+    Subparsers,
+    add_command,
+    add_config,
+    add_json,
+    configuration_of,
+)
+from fair_allocator.cli.printing import bar, counted, moment, print_json, shown
+from fair_allocator.events import DeadLetter, Reason
+from fair_allocator.log import Incoming, LogClient
+from fair_allocator.shard.journal import to_json
+from fair_allocator.wiring import open_client
+
+TOPIC: Final = "dead-letters"
+
+MARK: Final = b"replayed"
+"""The key of a record that names letters of its partition by offset, which were sent again."""
+
+_MARK_OPENING: Final = b'{"replayed":'
+_BATCH: Final = 100
+_LONGEST: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter, where it lies, and whether it was sent again."""
+
+    partition: int
+    offset: int
+    content: DeadLetter
+    replayed: bool
+
+    @property
+    def pool(self) -> str | None:
+        """The pool it is for, if its value can be read."""
+        try:
+            pool = json.loads(self.content.original()[1] or b"")["pool"]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            return None
+        return pool if isinstance(pool, str) else None
+
+    def again(self, keyed: bool) -> Incoming:
+        """Return the record to send again: its bytes, at the pool's place if that is known."""
+        key, value = self.content.original()
+        if not keyed:
+            return Incoming(self.content.topic, key, value, self.content.partition)
+        if (pool := self.pool) is not None:
+            key = pool.encode("utf-8", "surrogatepass")
+        return Incoming(self.content.topic, key, value)
+
+
+def add(subparsers: Subparsers) -> None:
+    """Declare the command, with its two parts."""
+    parser = add_command(
+        subparsers,
+        "dead-letters",
+        "list inputs that could not be used, and send them again",
+        "Inputs that could not be used are kept, with the reason and their bytes as they came.",
+        "dead-letters list --reason unknown-pool",
+    )
+    actions = parser.add_subparsers(title="what", metavar="WHAT", required=True)
+    listing = add_command(
+        actions,
+        "list",
+        "show them",
+        "Shows the dead letters that were not sent again yet.",
+        "dead-letters list --reason unknown-pool",
+        run_list,
+    )
+    listing.add_argument("--all", action="store_true", help="also those that were sent again")
+    replay = add_command(
+        actions,
+        "replay",
+        "send them again, after what was wrong is put right",
+        "Sends the bytes of dead letters again to the topic they came from, keyed by their pool.\n"
+        "Each letter is sent at most once: with it, in one transaction, a record with the key\n"
+        '"replayed" and its offset is added to the dead-letters topic, and a letter named there\n'
+        "is left out. Do not run two at the same time. What is still wrong becomes a new dead\n"
+        "letter.",
+        "dead-letters replay --reason unknown-pool --pool tasks",
+        run_replay,
+    )
+    replay.add_argument("--dry-run", action="store_true", help="only say what would be sent")
+    for each in (listing, replay):
+        add_config(each)
+        each.add_argument("--reason", choices=[reason.value for reason in Reason])
+        each.add_argument("--pool", metavar="NAME")
+        add_json(each)
+
+
+def _letters(client: LogClient, arguments: argparse.Namespace) -> Iterator[Letter]:
+    """Yield the letters asked for, as of now."""
+    for partition in range(client.partitions):
+        end = client.end_offset(TOPIC, partition)
+        gone = _replayed(client, partition, end)
+        for record in client.read(TOPIC, partition, stop=end):
+            if _is_mark(record.key, record.value):
+                continue
+            try:
+                content = DeadLetter.model_validate_json(record.value or b"")
+            except ValidationError:
+                continue  # nobody but the service should write here
+            letter = Letter(partition, record.offset, content, record.offset in gone)
+            if arguments.reason in (None, content.reason) and (
+                arguments.pool is None or arguments.pool == letter.pool
+            ):
+                yield letter
+
+
+def _is_mark(key: bytes | None, value: bytes | None) -> bool:
+    return key == MARK and value is not None and value.startswith(_MARK_OPENING)
+
+
+def _replayed(client: LogClient, partition: int, end: int) -> set[int]:
+    """Return the offsets of the letters that were sent again."""
+    offsets: set[int] = set()
+    for record in client.read(TOPIC, partition, stop=end):
+        if _is_mark(record.key, record.value):
+            offsets.update(json.loads(record.value or b"")["replayed"])
+    return offsets
+
+
+# -- list ---------------------------------------------------------------------------------------
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    """List."""
+    counts: Counter[str] = Counter()
+    with closing(open_client(configuration_of(arguments))) as client:
+        for letter in _letters(client, arguments):
+            if letter.replayed and not arguments.all:
+                continue
+            counts[letter.content.reason] += 1
+            if arguments.json:
+                place = {"letter": {"partition": letter.partition, "offset": letter.offset}}
+                content = letter.content.model_dump(mode="json")
+                print(
+                    to_json({**place, "replayed": letter.replayed, "pool": letter.pool, **content})
+                )
+            else:
+                _print_letter(letter)
+    if not arguments.json:
+        print(_summary(counts))
+    return 0
+
+
+def _print_letter(letter: Letter) -> None:
+    content = letter.content
+    again = ", sent again" if letter.replayed else ""
+    print(
+        f"{TOPIC} {letter.partition} @ {letter.offset}: {content.reason}{again}\n"
+        f"  {shown(content.message)}\n"
+        f"  {content.topic} {content.partition} @ {content.offset}, {moment(content.timestamp)}, "
+        f"key {_excerpt(content.original()[0])}\n"
+        f"  {_excerpt(content.original()[1])}"
+    )
+
+
+def _excerpt(data: bytes | None) -> str:
+    if data is None:
+        return "none"
+    text = shown(data[:_LONGEST].decode("utf-8", "backslashreplace"))
+    return f"{text}... ({len(data):,} bytes)" if len(data) > _LONGEST else text
+
+
+def _summary(counts: Counter[str], done: str = "") -> str:
+    letters = f"{counted(counts.total(), 'dead letter')} {done}".rstrip()
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts.most_common())
+    return f"{letters}: {reasons}" if reasons else letters
+
+
+# -- replay -------------------------------------------------------------------------------------
+
+
+def run_replay(arguments: argparse.Namespace) -> int:
+    """Send again."""
+    configuration = configuration_of(arguments)
+    keyed = configuration.log.partitioner != "none"
+    counts: Counter[str] = Counter()
+    with (
+        closing(open_client(configuration)) as client,
+        bar("sending again", None) as progress,
+    ):
+        waiting = (letter for letter in _letters(client, arguments) if not letter.replayed)
+        while batch := list(islice(waiting, _BATCH)):
+            if not arguments.dry_run:
+                client.append_many([*(letter.again(keyed) for letter in batch), *_marks(batch)])
+            counts.update(letter.content.reason for letter in batch)
+            progress.advance(len(batch))
+    if arguments.json:
+        print_json({"sent": 0 if arguments.dry_run else counts.total(), "reasons": counts})
+    else:
+        what = "to be sent again" if arguments.dry_run else "sent again"
+        print(_summary(counts, what))
+    return 0
+
+
+def _marks(letters: list[Letter]) -> Iterator[Incoming]:
+    """Yield a record for each partition that names its letters."""
+    for partition in {letter.partition for letter in letters}:
+        offsets = [letter.offset for letter in letters if letter.partition == partition]
+        value = _MARK_OPENING + json.dumps(offsets).encode() + b"}"
+        yield Incoming(TOPIC, MARK, value, partition)

@@ -1,0 +1,93 @@
+"""Events on their way to the log: checked, keyed by their pool, appended in batches."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from io import BufferedIOBase
+from typing import Final
+
+from pydantic import ValidationError
+
+from fair_allocator.cli.printing import shown
+from fair_allocator.core.pool import Pool
+from fair_allocator.errors import InvalidPool
+from fair_allocator.events import Control, Request, Reward
+from fair_allocator.log import Incoming, LogClient
+
+EVENTS: Final[dict[str, type[Request | Reward | Control]]] = {
+    "requests": Request,
+    "rewards": Reward,
+    "controls": Control,
+}
+
+_PIECE: Final = 2**16
+"""Bytes read at once: what of them are whole lines is sent together."""
+
+
+class BadEvent(ValueError):
+    """Bytes that the service would turn into a dead letter."""
+
+
+def pool_of(topic: str, value: bytes, limit: int) -> str:
+    """Return the pool an event is for; what the service would refuse is refused."""
+    if len(value) > limit:
+        raise BadEvent(f"longer than limits.record_bytes, {limit:,}")
+    try:
+        event = EVENTS[topic].model_validate_json(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise BadEvent(shown(f"{place}: {first['msg']}" if place else first["msg"])) from None
+    if isinstance(event, Control):
+        settings = (event.tolerance or 0, event.learner or "ucb1", event.rule or "auto")
+        try:
+            Pool({"any": 0} if event.arms is None else event.arms, *settings)
+        except InvalidPool as error:
+            raise BadEvent(str(error)) from None
+    return event.pool
+
+
+@dataclass(slots=True)
+class Sender:
+    """Checks events of a topic, and appends them; `places` tells where they went."""
+
+    client: LogClient
+    topic: str
+    partition: int | None
+    limit: int
+    places: dict[int, list[int]] = field(default_factory=dict)
+    """By partition: how many, the first offset and the last."""
+
+    def prepared(self, value: bytes) -> Incoming:
+        """Return the record of an event, keyed by its pool."""
+        key = pool_of(self.topic, value, self.limit).encode("utf-8", "surrogatepass")
+        return Incoming(self.topic, key, value, self.partition)
+
+    def append(self, records: Iterable[Incoming]) -> list[tuple[int, int]]:
+        """Send records, all or none."""
+        given = self.client.append_many(records)
+        for partition, offset in given:
+            place = self.places.setdefault(partition, [0, offset, offset])
+            place[0] += 1
+            place[2] = offset
+        return given
+
+    @property
+    def sent(self) -> int:
+        """How many were sent."""
+        return sum(count for count, _, _ in self.places.values())
+
+
+def batches(file: BufferedIOBase, longest: int) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield the lines that have come so far, with the bytes read for them.
+
+    What follows the first `longest` bytes of a line without an end is not kept.
+    """
+    rest = b""
+    while piece := file.read1(_PIECE):
+        first, *lines = piece.split(b"\n")
+        rest = (rest + first)[:longest]
+        if lines:
+            yield len(piece), [rest, *lines[:-1]]
+            rest = lines[-1]
+    if rest:
+        yield 0, [rest]
