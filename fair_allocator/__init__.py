@@ -8,7 +8,8 @@ from fair_allocator.core.errors import (
 )
 from fair_allocator.core.fairness import Epoch, Guarantee
 from fair_allocator.core.learners import Learner
-from fair_allocator.core.pool import Assignment, Change, Pool, RewardOutcome
+from fair_allocator.core.pool import Change, Pool
+from fair_allocator.core.requests import Assignment, RewardOutcome
 
 __all__ = [
     "Assignment",

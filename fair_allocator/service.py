@@ -210,7 +210,7 @@ class Service:
             )
 
     def _check_offsets(self, shard: Shard) -> None:
-        """The journal's offsets are the truth; others mean that somebody else moved them."""
+        """Stop if somebody moved the committed offsets: the journal's are the truth."""
         said = self.log.committed(shard.partition).offsets
         wrong = {t: said[t] for t in INPUTS if t in said and said[t] != shard.offsets[t]}
         if not wrong or self._settings.accept_offsets:

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 from fair_allocator.cli import main
 from fair_allocator.cli.shards import read_shards
 from fair_allocator.config import Configuration, load
-from fair_allocator.log import INPUTS, LogClient, Record
+from fair_allocator.log import INPUTS, Incoming, LogClient, Record
 from fair_allocator.log.partitioner import partition_for
 from fair_allocator.service import Service
 from fair_allocator.shard import Shard
@@ -83,10 +83,22 @@ class Site:
         assert partition is not None
         return partition
 
-    def send(self, topic: str, pool: str, **fields: object) -> None:
-        value = json.dumps({"pool": pool, **fields}).encode()
+    def send(self, topic: str, pool: str, *events: Mapping[str, object]) -> None:
         with self.client() as client:
-            client.append(topic, pool.encode(), value)
+            client.append_many(
+                Incoming(topic, pool.encode(), json.dumps({"pool": pool, **event}).encode())
+                for event in events
+            )
+
+    def request(self, pool: str, *request_ids: str) -> None:
+        self.send("requests", pool, *({"request_id": request_id} for request_id in request_ids))
+
+    def reward(self, pool: str, **values: float) -> None:
+        events = ({"request_id": key, "value": value} for key, value in values.items())
+        self.send("rewards", pool, *events)
+
+    def control(self, pool: str, action: str, **settings: object) -> None:
+        self.send("controls", pool, {"action": action, **settings})
 
     @contextmanager
     def service(self) -> Iterator[Service]:

@@ -1,8 +1,9 @@
 """`import`: the pools of an export into a new log.
 
 The pools become the first snapshot of each partition's journal. Its parts are committed first
-and mean nothing by themselves; the entries and manifests that make them count follow in one
-transaction. So an import that is interrupted has not happened.
+and mean nothing by themselves; the manifests that make them count follow in one transaction,
+each with an empty entry, by which a damaged import is told from an empty log. So an import that
+is interrupted has not happened.
 """
 
 import argparse
@@ -35,7 +36,7 @@ _GAIN_SECONDS: Final = 30.0
 """How long the log may take to hand its partitions over."""
 
 _BEFORE: Final = 1
-"""The number of the entry that an import stands for, so that the next one needs its snapshot."""
+"""The number of the entry that an import stands for: the next one cannot do without it."""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -151,16 +152,14 @@ def _write(log: Log, shards: Sequence[Shard], checksum: str, chunk_bytes: int) -
         for shard in shards:
             table = shard.table
             shard.adopt(_BEFORE, checksum, 0, table.clock, nothing_read, table.applied, 0)
-            entry = Entry(_BEFORE + 1, shard.writer, table.clock, nothing_read)
-            value, chain = entry.encode(shard.chain)
-            shard.apply(entry, chain, {})
-            first = Outgoing(JOURNAL, shard.partition, ENTRY, value)
             snapshots = Snapshots(shard, 1, chunk_bytes)
+            entry = Entry(_BEFORE + 1, shard.writer, table.clock, nothing_read)
+            first = Outgoing(JOURNAL, shard.partition, ENTRY, entry.encode(shard.chain)[0])
             records = snapshots.records([first], whole=True)
             if len(table):  # else there are no parts, and this is the manifest
                 snapshots.committed(log.commit(records, {}, {}))
                 records = snapshots.records([], whole=True)
-            decisive += [*_standings(shard), first, *records]
+            decisive += [*_standings(shard), *records, first]
             progress.advance(1)
         offsets = {(topic, shard.partition): 0 for shard in shards for topic in INPUTS}
         log.commit(decisive, offsets, {})

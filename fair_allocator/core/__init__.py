@@ -7,6 +7,7 @@ fairness  which rule, quotas and bound are in force, and how changes take effect
 kinetic   the top of many moving lines
 draws     random numbers without a state
 learners  one file each over one small interface
+requests  open requests, and the answered ones that are remembered
 pool      the state machine of one pool
 regret    regret, r-regret and the paper's bounds
 """

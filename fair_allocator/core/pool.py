@@ -1,11 +1,9 @@
 """One fair-bandit instance: the state machine behind `assign` and `reward`."""
 
-from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from fractions import Fraction
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final
 
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
@@ -13,55 +11,12 @@ from fair_allocator.core.errors import InvalidPool, InvalidReward, InvalidState
 from fair_allocator.core.fairness import Epoch, Fairness, Guarantee
 from fair_allocator.core.learners import Learner, LearnerSpec, make_learner, same_learner
 from fair_allocator.core.quotas import Number, Shares, parse_shares, parse_tolerance
+from fair_allocator.core.requests import Assignment, Reason, Requests, RewardOutcome
 
 STATE_VERSION: Final = 1
 
-Reason = Literal["fairness", "learner"]
-
 REMEMBERED: Final = 1_000
 """How many answered requests a pool remembers by default, to tell repeats from strangers."""
-
-
-class Assignment(NamedTuple):
-    """One decision of a pool.
-
-    Attributes
-    ----------
-    round, epoch
-        The how-manieth decision of the pool, and the epoch it was made under.
-    reason
-        "fairness" if the arm had to be served, "learner" if the learner was free to choose.
-    propensity
-        The probability with which the arm was chosen: 1 for a deterministic choice, None for
-        a random one without a closed form.
-    repeat
-        Whether the request had been answered before; the round is then the first answer's.
-    """
-
-    request_id: str
-    arm: str
-    round: int
-    epoch: int
-    reason: Reason
-    propensity: float | None
-    repeat: bool = False
-
-
-class RewardOutcome(Enum):
-    """What became of a reward; true only if it counted."""
-
-    COUNTED = "counted"
-    REPEATED = "repeated"
-    """The request's reward was counted before."""
-    LATE = "late"
-    """The request had expired."""
-    ARM_LEFT = "arm left"
-    """The arm has left the pool since."""
-    UNKNOWN = "unknown"
-    """No such request, or longer ago than is remembered."""
-
-    def __bool__(self) -> bool:
-        return self is RewardOutcome.COUNTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +100,8 @@ class Pool:
         self.name = name
         self.seed = seed
         self.rounds = 0
-        self._remember = remember
         self._peak = 0
-        self._open: dict[str, Assignment] = {}
-        self._closed: dict[str, tuple[Assignment, RewardOutcome]] = {}
-        self._closed_order: deque[str] = deque()
+        self._requests = Requests(remember)
         self._arms = Arms()
         self._arms.join(quotas, 1)
         self._fairness = Fairness(
@@ -192,7 +144,7 @@ class Pool:
         if shortfall > self._peak:
             self._peak = shortfall
         self.rounds = round
-        self._open[request_id] = assignment
+        self._requests.begin(assignment)
         arms.pulls[arm] += 1
         arms.pending[arm] += 1
         self._fairness.pulled(arm, round, forced=reason == "fairness")
@@ -201,19 +153,16 @@ class Pool:
 
     def recall(self, request_id: str) -> Assignment | None:
         """Return the answer a request was given, while it is remembered."""
-        known = self._open.get(request_id)
-        if known is None and request_id in self._closed:
-            return self._closed[request_id][0]
-        return known
+        return self._requests.recall(request_id)
 
     def is_open(self, assignment: Assignment) -> bool:
         """Tell whether this very assignment still waits for its reward."""
-        return self._open.get(assignment.request_id) is assignment
+        return self._requests.is_open(assignment)
 
     @property
     def open(self) -> Collection[Assignment]:
         """The assignments that still wait for their reward, oldest first."""
-        return self._open.values()
+        return self._requests.open
 
     # -- rewards ------------------------------------------------------------------------------
 
@@ -228,10 +177,9 @@ class Pool:
         """
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
             raise InvalidReward(f"request {request_id!r}: a reward is in [0, 1], got {value!r}")
-        assignment = self._open.pop(request_id, None)
+        assignment = self._requests.close(request_id, RewardOutcome.REPEATED, self.rounds)
         if assignment is None:
-            return self._closed_outcome(request_id)
-        self._close(assignment, RewardOutcome.REPEATED)
+            return self._requests.outcome(request_id)
         arm = self._arm_of(assignment)
         if arm is None:
             return RewardOutcome.ARM_LEFT
@@ -244,27 +192,14 @@ class Pool:
 
     def expire(self, request_id: str) -> bool:
         """Stop waiting for a request's reward; tell whether it was waited for."""
-        assignment = self._open.pop(request_id, None)
+        assignment = self._requests.close(request_id, RewardOutcome.LATE, self.rounds)
         if assignment is None:
             return False
-        self._close(assignment, RewardOutcome.LATE)
         arm = self._arm_of(assignment)
         if arm is not None:
             self._arms.pending[arm] -= 1
             self._learner.expired(arm, assignment)
         return True
-
-    def _closed_outcome(self, request_id: str) -> RewardOutcome:
-        known = self._closed.get(request_id)
-        return RewardOutcome.UNKNOWN if known is None else known[1]
-
-    def _close(self, assignment: Assignment, outcome: RewardOutcome) -> None:
-        if not self._remember:
-            return
-        if len(self._closed_order) >= self._remember:
-            del self._closed[self._closed_order.popleft()]
-        self._closed[assignment.request_id] = assignment, outcome
-        self._closed_order.append(assignment.request_id)
 
     def _arm_of(self, assignment: Assignment) -> int | None:
         arm = self._arms.index.get(assignment.arm)
@@ -414,16 +349,12 @@ class Pool:
             "name": self.name,
             "seed": self.seed,
             "rounds": self.rounds,
-            "remember": self._remember,
             "peak": self._peak,
             "arms": self._arms.state(),
             "fairness": self._fairness.state(),
             "learner": {"name": self._learner.name, **self._learner.parameters()},
             "learned": self._learner.state(),
-            "open": [list(assignment[:6]) for assignment in self._open.values()],
-            "closed": [
-                [*assignment[:6], outcome.value] for assignment, outcome in self._closed.values()
-            ],
+            "requests": self._requests.state(),
         }
 
     @classmethod
@@ -459,12 +390,7 @@ class Pool:
         pool = cls.__new__(cls)
         pool.name, pool.seed = state["name"], state["seed"]
         pool.rounds, pool._peak = state["rounds"], state["peak"]
-        pool._remember = state["remember"]
-        pool._open = {row[0]: Assignment(*row) for row in state["open"]}
-        pool._closed = {
-            row[0]: (Assignment(*row[:6]), RewardOutcome(row[6])) for row in state["closed"]
-        }
-        pool._closed_order = deque(pool._closed)
+        pool._requests = Requests.from_state(**state["requests"])
         pool._arms = Arms.from_state(state["arms"])
         pool._fairness = Fairness.from_state(pool._arms, state["fairness"], on_epoch)
         pool._learner = learner or make_learner(state["learner"])

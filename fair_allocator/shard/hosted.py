@@ -7,7 +7,8 @@ from typing import Any
 
 from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.fairness import Epoch
-from fair_allocator.core.pool import Assignment, Pool, Reason
+from fair_allocator.core.pool import Pool
+from fair_allocator.core.requests import Assignment, Reason
 
 LONGEST_TIMEOUT = 1e12
 """Seconds; beyond it a timeout is for ever anyway, and its milliseconds no number."""

@@ -6,7 +6,8 @@ from dataclasses import replace
 from itertools import islice
 
 from fair_allocator.core.fairness import Epoch
-from fair_allocator.core.pool import Assignment, Pool
+from fair_allocator.core.pool import Pool
+from fair_allocator.core.requests import Assignment
 from fair_allocator.events import (
     DeadLetter,
     EpochEvent,

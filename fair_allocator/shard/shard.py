@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from fair_allocator.core.errors import InvalidPool
-from fair_allocator.core.pool import Assignment, RewardOutcome
+from fair_allocator.core.requests import Assignment, RewardOutcome
 from fair_allocator.events import Control, Reason, Request, Reward
 from fair_allocator.log.base import INPUTS, JOURNAL, Outgoing, Record
 from fair_allocator.log.partitioner import partition_for

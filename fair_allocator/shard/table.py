@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from typing import Any
 from zlib import compress, crc32, decompress
 
-from fair_allocator.core.pool import Assignment, Reason, RewardOutcome
+from fair_allocator.core.requests import Assignment, Reason, RewardOutcome
 from fair_allocator.shard.hosted import HostedPool
 from fair_allocator.shard.journal import to_json
 

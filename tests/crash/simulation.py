@@ -176,8 +176,9 @@ class Replay(Run):
 
     def run(self) -> None:
         faults = Faults(Random(0))
-        for self.version in range(len(self.plan.versions)):
-            self._steps = iter([step for step in self._script if step.version == self.version])
+        for version in range(len(self.plan.versions)):
+            self.version = version
+            self._steps = iter([step for step in self._script if step.version == version])
             self._next = next(self._steps, None)
             log = FaultyLog(self.memory, faults, self._drive, lambda _log, _partitions: None)
             self.service(log).run()

@@ -12,6 +12,7 @@ from fair_allocator.cli.state_file import VERSION
 from fair_allocator.errors import CommitFailed, JournalBroken
 from fair_allocator.log import JOURNAL
 from fair_allocator.log.sqlite import SqliteLog
+from fair_allocator.shard.hosted import HostedPool
 from fair_allocator.shard.journal import MANIFEST
 from tests.cli_log import Site
 
@@ -29,21 +30,34 @@ arms = { left = "1/3", right = "1/3" }
 """
 
 
+NAMES = ("tasks", "slots", "größe")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]:
+    """A log that was served (learned, changed, paused, with requests open and remembered) and
+    its export."""
+    path = tmp_path_factory.mktemp("served")
+    site = Site.made(path, POOLS, "partitions = 3")
+    for name in NAMES:
+        site.request(name, *(f"r{number}" for number in range(20)))
+    site.serve()
+    for name in NAMES:
+        site.reward(name, **{f"r{number}": number / 20 for number in range(0, 13, 2)})
+    site.control("tasks", "configure", arms={"ann": "0.3", "dan": "0.1"})
+    site.control("slots", "pause")
+    site.control("gone", "configure", arms={"a": 1})
+    site.control("gone", "remove")
+    site.serve()
+    file = path / "pools.ndjson"
+    assert site("export", "--out", str(file)) == 0
+    return (path / "log.db").read_bytes(), file.read_bytes()
+
+
 @pytest.fixture
-def old(tmp_path: Path) -> Site:
-    """A log that was served: learned, changed, paused, with open and remembered requests."""
+def old(served: tuple[bytes, bytes], tmp_path: Path) -> Site:
     site = Site.made(tmp_path / "old", POOLS, "partitions = 3")
-    for number in range(60):
-        site.send("requests", ("tasks", "slots", "größe")[number % 3], request_id=f"r{number}")
-    site.serve()
-    for number in range(0, 40, 2):
-        pool = ("tasks", "slots", "größe")[number % 3]
-        site.send("rewards", pool, request_id=f"r{number}", value=number / 40)
-    site.send("controls", "tasks", action="configure", arms={"ann": "0.3", "dan": "0.1"})
-    site.send("controls", "slots", action="pause")
-    site.send("controls", "gone", action="configure", arms={"a": 1})
-    site.send("controls", "gone", action="remove")
-    site.serve()
+    site.configuration.log.path.write_bytes(served[0])
     return site
 
 
@@ -53,9 +67,9 @@ def new(tmp_path: Path) -> Site:
 
 
 @pytest.fixture
-def exported(old: Site, tmp_path: Path) -> Path:
+def exported(served: tuple[bytes, bytes], tmp_path: Path) -> Path:
     file = tmp_path / "pools.ndjson"
-    assert old("export", "--out", str(file)) == 0
+    file.write_bytes(served[1])
     return file
 
 
@@ -64,6 +78,11 @@ def refused(site: Site, file: Path, capsys: pytest.CaptureFixture[str]) -> tuple
     code = site("import", str(file))
     assert site.records(JOURNAL) == site.records("assignments") == []
     return code, capsys.readouterr().err
+
+
+def hosted(site: Site, pool: str) -> HostedPool:
+    (found,) = filter(None, (shard.table.hosted(pool) for shard in site.shards()))
+    return found
 
 
 def sealed(lines: list[dict[str, Any]]) -> bytes:
@@ -91,10 +110,10 @@ def test_pools_come_back_byte_for_byte_whatever_the_number_of_partitions(
 def test_the_new_log_goes_on_as_the_old_one(old: Site, exported: Path, new: Site) -> None:
     new("import", str(exported))
     for site in (old, new):
-        site.send("controls", "slots", action="resume")
-        for pool in ("tasks", "slots", "größe"):
-            for number in range(100):
-                site.send("requests", pool, request_id=f"later{number}")
+        site.control("slots", "resume")
+        site.serve()
+        for name in NAMES:
+            site.request(name, *(f"later{number}" for number in range(100)))
         site.serve()
 
     def decided(site: Site) -> set[tuple[object, ...]]:
@@ -113,20 +132,15 @@ def test_open_requests_can_be_rewarded_and_known_ids_are_answered_as_before(
     old: Site, exported: Path, new: Site
 ) -> None:
     new("import", str(exported))
-    before = {s.table.hosted("tasks") for s in new.shards()} - {None}
-    (hosted,) = before
-    assert hosted is not None
-    opened = next(iter(hosted.pool.open)).request_id
-    new.send("rewards", "tasks", request_id=opened, value=1)
-    new.send("requests", "tasks", request_id="r0")
+    before = hosted(new, "tasks")
+    opened = next(iter(before.pool.open)).request_id
+    new.reward("tasks", **{opened: 1})
+    new.request("tasks", "r0")
     new.serve()
-    with new.service() as service:
-        service.step()
-        tables = [shard.table for shard in service.shards.values() if "tasks" in shard.table]
-        after = tables[0].hosted("tasks")
-    assert after is not None
-    assert sum(after.pool.observed.values()) == sum(hosted.pool.observed.values()) + 1
-    first = next(e for e in old.events("assignments", "assignment") if e["request_id"] == "r0")
+    after = hosted(new, "tasks")
+    assert sum(after.pool.observed.values()) == sum(before.pool.observed.values()) + 1
+    answers = old.events("assignments", "assignment")
+    first = next(a for a in answers if (a["pool"], a["request_id"]) == ("tasks", "r0"))
     (again,) = new.events("assignments", "assignment")
     assert again["repeat"]
     assert (again["arm"], again["round"]) == (first["arm"], first["round"])
@@ -143,8 +157,7 @@ def test_imported_pools_can_be_audited(
     exported: Path, new: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
     new("import", str(exported))
-    for number in range(50):
-        new.send("requests", "tasks", request_id=f"later{number}")
+    new.request("tasks", *(f"later{number}" for number in range(50)))
     new.serve()
     assert new("audit", "--partial") == 0
     assert "every guarantee was kept" in capsys.readouterr().out
@@ -308,25 +321,29 @@ def test_without_a_partitioner_the_number_of_partitions_must_agree(
 
 
 def test_an_interrupted_import_has_not_happened(
-    old: Site, exported: Path, new: Site, monkeypatch: pytest.MonkeyPatch
+    old: Site, exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit, calls = SqliteLog.commit, 0
+    commit, left, interrupted = SqliteLog.commit, 0, 0
 
     def failing(log: SqliteLog, *arguments: Any) -> list[int]:
-        nonlocal calls
-        calls += 1
-        if calls > 3:
+        nonlocal left
+        if not left:
             raise CommitFailed("the disk is full")
+        left -= 1
         return commit(log, *arguments)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(SqliteLog, "commit", failing)
-        assert new("import", str(exported)) == 69
-    assert calls == 4
-    assert new.records("assignments") == []
-    assert new.states() == {}
-    assert new("import", str(exported)) == 0
-    assert new.states() == old.states()
+    for commits in range(10):
+        new, left = Site.made(tmp_path / f"new{commits}", POOLS, "partitions = 5"), commits
+        with monkeypatch.context() as patch:
+            patch.setattr(SqliteLog, "commit", failing)
+            if new("import", str(exported)) == 0:
+                break
+        interrupted += 1
+        assert new.records("assignments") == []
+        assert new.states() == {}
+        assert new("import", str(exported)) == 0
+        assert new.states() == old.states()
+    assert interrupted >= 2
 
 
 def test_a_damaged_import_is_noticed_and_not_taken_for_an_empty_log(

@@ -6,14 +6,12 @@ already there. It can be wrong, slow or malicious and no arm loses its share.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.errors import InvalidPool
-
-if TYPE_CHECKING:
-    from fair_allocator.core.pool import Assignment
+from fair_allocator.core.requests import Assignment
 
 Plain = Mapping[str, object]
 """Data made of None, bools, numbers, texts, lists and dicts only."""
@@ -64,13 +62,13 @@ class Learner:
         """Choose an arm for `round`; `arms` counts what was assigned before it."""
         raise NotImplementedError
 
-    def assigned(self, arm: int, assignment: "Assignment") -> None:
+    def assigned(self, arm: int, assignment: Assignment) -> None:
         """Take in a pull, forced or chosen, already counted in `arms`."""
 
-    def observed(self, arm: int, assignment: "Assignment", reward: float) -> None:
+    def observed(self, arm: int, assignment: Assignment, reward: float) -> None:
         """Take in a reward, already counted in `arms`, with the assignment it answers."""
 
-    def expired(self, arm: int, assignment: "Assignment") -> None:
+    def expired(self, arm: int, assignment: Assignment) -> None:
         """Take in that a reward is no longer waited for."""
 
     def state(self) -> Plain:

@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 from math import exp
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.learners.base import Choice, Learner, Plain, check_probability
-
-if TYPE_CHECKING:
-    from fair_allocator.core.pool import Assignment
+from fair_allocator.core.requests import Assignment
 
 _MIX, _ANY, _BY_WEIGHT = 0, 1, 2
 """Purposes of the draws."""
@@ -114,7 +112,7 @@ class EXP3(Learner):
             arm = tree.at(draws.uniform(round, _BY_WEIGHT))
         return arm, (1.0 - self.gamma) * (tree[arm] / tree.total) + self.gamma / size
 
-    def observed(self, arm: int, assignment: "Assignment", reward: float) -> None:
+    def observed(self, arm: int, assignment: Assignment, reward: float) -> None:
         chance = 1.0 if assignment.propensity is None else assignment.propensity
         # Its own pulls stay at or below 1; one from before a change of arms might not.
         growth = min(1.0, self.gamma * reward / (chance * len(self.arms)))

@@ -1,13 +1,10 @@
 """What is known of the arms while rewards are on their way, for the learners that go by it."""
 
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
 
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.learners.base import Learner
-
-if TYPE_CHECKING:
-    from fair_allocator.core.pool import Assignment
+from fair_allocator.core.requests import Assignment
 
 
 def known(arms: Arms, arm: int) -> tuple[float, int]:
@@ -25,13 +22,13 @@ class Watcher(Learner):
     def _look(self, arm: int) -> None:
         raise NotImplementedError
 
-    def assigned(self, arm: int, assignment: "Assignment") -> None:  # noqa: ARG002
+    def assigned(self, arm: int, assignment: Assignment) -> None:  # noqa: ARG002
         self._look(arm)
 
-    def observed(self, arm: int, assignment: "Assignment", reward: float) -> None:  # noqa: ARG002
+    def observed(self, arm: int, assignment: Assignment, reward: float) -> None:  # noqa: ARG002
         self._look(arm)
 
-    def expired(self, arm: int, assignment: "Assignment") -> None:  # noqa: ARG002
+    def expired(self, arm: int, assignment: Assignment) -> None:  # noqa: ARG002
         self._look(arm)
 
 

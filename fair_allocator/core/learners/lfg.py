@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import log, sqrt
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +12,7 @@ from fair_allocator.core.draws import Draws
 from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.learners.base import Choice, Plain
 from fair_allocator.core.learners.known import Watcher, known
-
-if TYPE_CHECKING:
-    from fair_allocator.core.pool import Assignment
+from fair_allocator.core.requests import Assignment
 
 Floats = npt.NDArray[np.float64]
 
@@ -84,7 +82,7 @@ class LFG(Watcher):
         index = np.minimum(1.0, self._mean + sqrt(log(round)) * self._width)
         return int((self._queue + self.eta * index).argmax()), 1.0
 
-    def assigned(self, arm: int, assignment: "Assignment") -> None:
+    def assigned(self, arm: int, assignment: Assignment) -> None:
         super().assigned(arm, assignment)
         queue = self._queue + self._quotas()
         queue[arm] -= 1.0

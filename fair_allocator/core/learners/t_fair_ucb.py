@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 from math import floor
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
@@ -11,9 +11,7 @@ from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.learners.base import Choice, Plain
 from fair_allocator.core.learners.known import LeastPulled
 from fair_allocator.core.learners.ucb1 import UCB1
-
-if TYPE_CHECKING:
-    from fair_allocator.core.pool import Assignment
+from fair_allocator.core.requests import Assignment
 
 
 class Lacking(LeastPulled):
@@ -80,7 +78,7 @@ class TFairUCB(UCB1):
         first = self._lacking.first()
         return super().choose(round) if first is None else (first, 1.0)
 
-    def assigned(self, arm: int, assignment: "Assignment") -> None:
+    def assigned(self, arm: int, assignment: Assignment) -> None:
         super().assigned(arm, assignment)
         self._lacking.add(arm)
 

@@ -1,7 +1,7 @@
 """Thompson sampling (Agrawal and Goyal, "Analysis of Thompson sampling", 2012)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -9,9 +9,7 @@ import numpy.typing as npt
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.learners.base import Choice, Learner, Plain
-
-if TYPE_CHECKING:
-    from fair_allocator.core.pool import Assignment
+from fair_allocator.core.requests import Assignment
 
 _BELIEF, _COIN = 0, 1
 """Purposes of the draws."""
@@ -48,7 +46,7 @@ class Thompson(Learner):
         generator = self.draws.generator(round, _BELIEF)
         return int(generator.beta(1.0 + self._successes, 1.0 + self._failures).argmax()), None
 
-    def observed(self, arm: int, assignment: "Assignment", reward: float) -> None:
+    def observed(self, arm: int, assignment: Assignment, reward: float) -> None:
         if self.draws.uniform(assignment.round, _COIN) < reward:
             self._successes[arm] += 1.0
         self._failures[arm] = self.arms.observed[arm] - self._successes[arm]

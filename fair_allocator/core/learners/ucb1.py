@@ -1,16 +1,14 @@
 """UCB1 (Auer, Cesa-Bianchi and Fischer, 2002), as in the paper's appendix."""
 
 from math import log, sqrt
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.kinetic import LineTournament
 from fair_allocator.core.learners.base import Choice, Learner
 from fair_allocator.core.learners.known import Unknown
-
-if TYPE_CHECKING:
-    from fair_allocator.core.pool import Assignment
+from fair_allocator.core.requests import Assignment
 
 SCAN_LIMIT = 40
 """Arms up to which a plain loop beats the tournament (benchmarks/crossover.py)."""
@@ -73,11 +71,11 @@ class UCB1(Learner):
             self._tree.enter(range(len(self._mean)), s)
         return self._tree.champion(s), 1.0
 
-    def assigned(self, arm: int, assignment: "Assignment") -> None:  # noqa: ARG002
+    def assigned(self, arm: int, assignment: Assignment) -> None:  # noqa: ARG002
         self._changed.add(arm)
 
-    def observed(self, arm: int, assignment: "Assignment", reward: float) -> None:  # noqa: ARG002
+    def observed(self, arm: int, assignment: Assignment, reward: float) -> None:  # noqa: ARG002
         self._changed.add(arm)
 
-    def expired(self, arm: int, assignment: "Assignment") -> None:  # noqa: ARG002
+    def expired(self, arm: int, assignment: Assignment) -> None:  # noqa: ARG002
         self._changed.add(arm)

@@ -1,0 +1,129 @@
+"""The requests of a pool: open ones that wait for their reward, and answered ones it remembers."""
+
+from collections import deque
+from collections.abc import Collection, Iterable
+from enum import Enum
+from typing import Any, Literal, NamedTuple
+
+Reason = Literal["fairness", "learner"]
+
+
+class Assignment(NamedTuple):
+    """One decision of a pool.
+
+    Attributes
+    ----------
+    round, epoch
+        The how-manieth decision of the pool, and the epoch it was made under.
+    reason
+        "fairness" if the arm had to be served, "learner" if the learner was free to choose.
+    propensity
+        The probability with which the arm was chosen: 1 for a deterministic choice, None for
+        a random one without a closed form.
+    repeat
+        Whether the request had been answered before; the round is then the first answer's.
+    """
+
+    request_id: str
+    arm: str
+    round: int
+    epoch: int
+    reason: Reason
+    propensity: float | None
+    repeat: bool = False
+
+
+class RewardOutcome(Enum):
+    """What became of a reward; true only if it counted."""
+
+    COUNTED = "counted"
+    REPEATED = "repeated"
+    """The request's reward was counted before."""
+    LATE = "late"
+    """The request had expired."""
+    ARM_LEFT = "arm left"
+    """The arm has left the pool since."""
+    UNKNOWN = "unknown"
+    """No such request, or longer ago than is remembered."""
+
+    def __bool__(self) -> bool:
+        return self is RewardOutcome.COUNTED
+
+
+class Requests:
+    """Open requests, and the last ones that were closed.
+
+    A request is known while it is open, and after that until `remember` more were closed and
+    `remember` rounds were played since it was answered: so the ids of any `remember` answers
+    in a row differ.
+    """
+
+    __slots__ = ("_closed", "_open", "_order", "_remember")
+
+    def __init__(self, remember: int) -> None:
+        self._remember = remember
+        self._open: dict[str, Assignment] = {}
+        self._closed: dict[str, tuple[Assignment, RewardOutcome]] = {}
+        self._order: deque[str] = deque()
+
+    @property
+    def open(self) -> Collection[Assignment]:
+        """The open ones, oldest first."""
+        return self._open.values()
+
+    def is_open(self, assignment: Assignment) -> bool:
+        """Tell whether this very assignment is open."""
+        return self._open.get(assignment.request_id) is assignment
+
+    def recall(self, request_id: str) -> Assignment | None:
+        """Return the answer a request was given, while it is known."""
+        known = self._open.get(request_id)
+        if known is None and request_id in self._closed:
+            return self._closed[request_id][0]
+        return known
+
+    def begin(self, assignment: Assignment) -> None:
+        """Take in a new one."""
+        self._open[assignment.request_id] = assignment
+
+    def close(self, request_id: str, later: RewardOutcome, rounds: int) -> Assignment | None:
+        """Close an open request after so many rounds, None if it is not open.
+
+        `later` is what becomes of a reward that comes for it from now on.
+        """
+        assignment = self._open.pop(request_id, None)
+        if assignment is not None and self._remember:
+            self._closed[request_id] = assignment, later
+            self._order.append(request_id)
+            while len(self._order) > self._remember:
+                oldest = self._order[0]
+                if self._closed[oldest][0].round > rounds - self._remember:
+                    break
+                del self._closed[self._order.popleft()]
+        return assignment
+
+    def outcome(self, request_id: str) -> RewardOutcome:
+        """Tell what becomes of a reward for a request that is not open."""
+        known = self._closed.get(request_id)
+        return RewardOutcome.UNKNOWN if known is None else known[1]
+
+    def state(self) -> dict[str, Any]:
+        """Return all of it as plain data."""
+        return {
+            "remember": self._remember,
+            "open": [list(assignment[:6]) for assignment in self._open.values()],
+            "closed": [
+                [*assignment[:6], outcome.value] for assignment, outcome in self._closed.values()
+            ],
+        }
+
+    @classmethod
+    def from_state(
+        cls, remember: int, open: Iterable[list[Any]], closed: Iterable[list[Any]]
+    ) -> "Requests":
+        """Make what `state` gave."""
+        requests = cls(remember)
+        requests._open = {row[0]: Assignment(*row) for row in open}
+        requests._closed = {row[0]: (Assignment(*row[:6]), RewardOutcome(row[6])) for row in closed}
+        requests._order = deque(requests._closed)
+        return requests
