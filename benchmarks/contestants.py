@@ -8,6 +8,7 @@ import math
 import random
 from collections.abc import Iterator
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 
@@ -101,9 +102,9 @@ def river(start: Start) -> Steps:
     """river's UCB; it has no quotas, and can only be placed where each arm was pulled once."""
     from river.bandit import UCB
 
-    policy = UCB(delta=1.0, seed=1)
+    policy: Any = UCB(delta=1.0, seed=1)
     arms = list(range(start.k))
-    for arm in arms:
+    for arm in range(start.k):
         policy.update(arm, start.means[arm])
     rewards = start.stream()
 
@@ -119,7 +120,7 @@ def mabwiser(start: Start) -> Steps:
     from mabwiser.mab import MAB, LearningPolicy
 
     arms = list(range(start.k))
-    mab = MAB(arms, LearningPolicy.UCB1(alpha=math.sqrt(2)), seed=1)
+    mab: Any = MAB(arms, LearningPolicy.UCB1(alpha=math.sqrt(2)), seed=1)
     mab.fit(arms, start.means)
     rewards = start.stream()
 

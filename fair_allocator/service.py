@@ -106,8 +106,10 @@ class Service:
             shards[record.partition].fold(record, now)
         if not records or self._monotonic() - self._ticked >= settings.tick_seconds:
             self._ticked = self._monotonic()
-            for shard in shards.values():
-                shard.tick(now)
+            served = {record.partition for record in records}
+            for partition in shards.keys() - served:
+                # Those with records go by their time: rewards may be behind that came in time.
+                shards[partition].tick(now)
         self._commit()
 
     def drain(self) -> None:
@@ -154,9 +156,7 @@ class Service:
             placed = self.log.commit(outgoing, offsets, hints)
             for snapshots, first, count in added:
                 snapshots.committed(placed[first : first + count])
-            if (
-                not whole
-            ):  # a drain may be within a rebalance, where nothing but a commit is allowed
+            if not whole:  # a drain may be in a rebalance, where only a commit is allowed
                 self._trim()
         self._committed = self._monotonic()
 
@@ -198,7 +198,8 @@ class Service:
                 progress=lambda _read, _applied: self._heartbeat(),
             )
             self._check_offsets(shard)
-            self.log.seek(partition, shard.offsets if shard.seq else {})
+            # Of an input that was never read, what is left: its beginning may be gone.
+            self.log.seek(partition, {topic: at for topic, at in shard.offsets.items() if at})
             self.shards[partition], self._snapshots[partition] = shard, snapshots
             self._take_up_file(shard)
             logger.info(

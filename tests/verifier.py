@@ -82,7 +82,8 @@ class Life:
         """Wait no longer for a request; count its reward if there is one and its arm is there."""
         answer = self.open.pop(request_id)
         self.closed.append((request_id, answer))
-        while len(self.closed) > remembered:
+        # Known until that many more were closed, and as many rounds played since its answer.
+        while len(self.closed) > remembered and self.closed[0][1].round <= self.rounds - remembered:
             self.closed.popleft()
         arm = self.arms.get(answer.arm)
         if arm is not None and arm.joined <= answer.round:
@@ -314,7 +315,7 @@ Counts = dict[str, dict[str, tuple[int, int, int, float]]]
 
 def verify(client: LogClient, rules: Rules) -> Counts:
     """Hold a log whose inputs were all folded against the invariants; return its counts."""
-    audit = Audit(window=0)  # which ids are remembered is looked at here, exactly
+    audit = Audit(window=rules.remembered)
     counts: Counts = {}
     for partition in range(client.partitions):
         for name, life in Partition(client, partition, rules).pools.items():

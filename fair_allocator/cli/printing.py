@@ -75,10 +75,15 @@ class Bar:
     def __init__(self, progress: Progress, what: str, total: int | None) -> None:
         self._progress = progress
         self._task = progress.add_task(what, total=total)
+        self._grain = (total or 0) // 500
+        self._steps = 0
 
     def advance(self, steps: int) -> None:
-        """Move on."""
-        self._progress.advance(self._task, steps)
+        """Move on; cheap enough to be called for each record."""
+        self._steps += steps
+        if self._steps > self._grain:
+            self._progress.advance(self._task, self._steps)
+            self._steps = 0
 
 
 @contextmanager

@@ -124,7 +124,7 @@ def _read_header(line: bytes, name: str) -> tuple[dict[int, Origin], int]:
     if header.get("format") != FORMAT:
         raise CheckFailed(f"{name}: is no export of {FORMAT}")
     version, release = header.get("version"), header.get("release")
-    if not isinstance(version, int) or version > VERSION:
+    if isinstance(version, int) and version > VERSION:
         raise ConfigurationError(
             f"{name}: release {release} wrote it in format {version}, this release "
             f"({__version__}) reads up to format {VERSION}: import it with release {release} or "

@@ -94,7 +94,7 @@ class Terminal:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
-        self._drawn = -inf
+        self._next = -inf
 
     def __enter__(self) -> Self:
         self._live.__enter__()
@@ -110,13 +110,14 @@ class Terminal:
 
     def show(self, play: Play) -> None:
         """Draw the table anew, though not more often than one can see."""
-        now = time.monotonic()
-        if play.left and now - self._drawn < _BETWEEN_FRAMES:
+        began = time.monotonic()
+        if play.left and began < self._next:
             return
-        self._drawn = now
         options = self._console.options
         frame = Frame(play, self._console.width, self._console.height, ascii=options.ascii_only)
         self._live.update(frame.draw(), refresh=True)
+        # A slow machine has better things to do than to draw.
+        self._next = began + max(_BETWEEN_FRAMES, 6 * (time.monotonic() - began))
 
 
 class Frame:

@@ -331,8 +331,9 @@ class Store:
 
 def holds_log(connection: sqlite3.Connection, name: str) -> bool:
     """Tell whether there is a log or nothing; refuse a database of something else."""
-    (mark,) = connection.execute("PRAGMA application_id").fetchone()
+    # In this order: both come in one transaction, but it may be committed between the two looks.
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    (mark,) = connection.execute("PRAGMA application_id").fetchone()
     if mark != APPLICATION_ID and (mark or tables):
         raise ConfigurationError(
             f"{name} is an SQLite database of something else; name another file"

@@ -352,10 +352,12 @@ class Shard:
         )
 
     def _from_template(self, name: str) -> HostedPool:
-        settings = self.settings
-        return self._configure(
-            name, settings.template or {}, on_demand=True, fingerprint=settings.template_fingerprint
-        )
+        template, fingerprint = self.settings.template or {}, self.settings.template_fingerprint
+        try:
+            return self._configure(name, template, on_demand=True, fingerprint=fingerprint)
+        except InvalidPool as error:
+            message = f'the template, pools."*", cannot be applied to {name!r}: {error}'
+            raise Unusable(Reason.REFUSED, message) from error
 
     # -- plain data ---------------------------------------------------------------------------
 

@@ -109,7 +109,7 @@ def test_a_batch_with_a_bad_record_appends_nothing(client: LogClient) -> None:
 def test_many_threads_append_without_loss_and_in_their_own_order(log_factory: LogFactory) -> None:
     def send(name: int) -> None:
         with log_factory.make.client() as mine:
-            for number in range(50):
+            for number in range(25):
                 mine.append("requests", b"%d" % name, b"%d" % number)
 
     threads = [threading.Thread(target=send, args=(name,)) for name in range(8)]
@@ -124,7 +124,7 @@ def test_many_threads_append_without_loss_and_in_their_own_order(log_factory: Lo
         assert [r.offset for r in records] == sorted({r.offset for r in records})
         for record in records:
             seen[record.key].append(record.value)
-    assert dict(seen) == {b"%d" % name: [b"%d" % n for n in range(50)] for name in range(8)}
+    assert dict(seen) == {b"%d" % name: [b"%d" % n for n in range(25)] for name in range(8)}
 
 
 # -- owning and polling ---------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def progress(process: subprocess.Popen[bytes]) -> Iterator[int]:
 
 
 def test_many_processes_append_without_loss_and_in_their_own_order(log_factory: LogFactory) -> None:
-    names, count = ["ann", "bob", "cyd", "dan"], 60
+    names, count = ["ann", "bob", "cyd", "dan"], 40
     with ExitStack() as running:
         senders = [
             running.enter_context(child("append", log_factory.make.client, name, count))

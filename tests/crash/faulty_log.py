@@ -37,8 +37,12 @@ POINTS: Final = frozenset(
 """Where a process may die."""
 
 
+REFUSALS: Final = frozenset({"no poll", "no journal", "no commit", "no trim"})
+"""What else may fail."""
+
 RARELY: Final = 0.2
-"""How much rarer a death is where every start goes through, so that most are in mid-service."""
+OFTEN: Final = 5.0
+"""How much rarer or more frequent a death is where every start goes through, or few ever come."""
 
 
 class Crash(BaseException):
@@ -75,9 +79,9 @@ class Faults:
             self.hits[point] += 1
             raise Crash(point)
 
-    def refuse(self, what: str, error: type[Exception]) -> None:
+    def refuse(self, what: str, error: type[Exception], weight: float = 0.5) -> None:
         """Fail with an error of the log, perhaps."""
-        if self.strikes(0.5):
+        if self.strikes(weight):
             self.hits[what] += 1
             raise error(what)
 
@@ -168,7 +172,7 @@ class FaultyLog(Log):
     def _let_go(self, leaving: list[int]) -> None:
         rude = self._faults.rate > 0 and self._faults.rng.random() < 0.3
         if not rude:
-            self._faults.at("before losing")
+            self._faults.at("before losing", OFTEN)
             self._where = "losing"
             self._handler.losing(leaving)
             self._where = "outside"
@@ -176,7 +180,7 @@ class FaultyLog(Log):
         self.positions = {n: at for n, at in self.positions.items() if n[1] in self.owned}
         if rude:
             self._handler.lost(leaving)
-        self._faults.at("after losing")
+        self._faults.at("after losing", OFTEN)
 
     def _may(self, call: str) -> None:
         require(self._where != "losing", f"only commit may be called in losing, not {call}")
@@ -229,8 +233,8 @@ class FaultyLog(Log):
         what = "manifest" if MANIFEST in kinds else "parts" if PART in kinds else "entry"
         draining = self.step is None and self._where == "outside"
         if draining:
-            self._faults.at("before drain")
-        self._faults.at(f"before {what}")
+            self._faults.at("before drain", OFTEN)
+        self._faults.at(f"before {what}", OFTEN if what == "manifest" else 1)
         try:
             self._faults.refuse("no commit", CommitFailed)
         except CommitFailed:
@@ -241,17 +245,17 @@ class FaultyLog(Log):
         if ENTRY in kinds or self.step is not None:
             self._committed_now(self, partitions)
         self.step = None
-        self._faults.at(f"after {what}")
+        self._faults.at(f"after {what}", OFTEN if what == "manifest" else 1)
         if draining:
-            self._faults.at("after drain")
+            self._faults.at("after drain", OFTEN)
         return placed
 
     def trim_journal(self, partition: int, before: int) -> None:
         self._may("trim_journal")
-        self._faults.at("before trim")
-        self._faults.refuse("no trim", LogUnavailable)
+        self._faults.at("before trim", OFTEN)
+        self._faults.refuse("no trim", LogUnavailable, OFTEN)
         self.inner.trim_journal(partition, before)
-        self._faults.at("after trim")
+        self._faults.at("after trim", OFTEN)
 
     def close(self) -> None:
         try:

@@ -122,7 +122,7 @@ class CrashedRun(Run):
         rng = self.rng
         if self._owned != self.everything and rng.random() < 0.5:
             self._owned = self.everything
-        elif rng.random() < 0.04:
+        elif rng.random() < 0.06:
             self._owned = frozenset(p for p in self.everything if rng.random() < 0.5)
             self.faults.hits["rebalance"] += 1
         done = sum(log.positions.values()) if log.positions else 0

@@ -113,6 +113,13 @@ def test_entitlements_go_on_when_a_quota_changes() -> None:
     assert found(book.play("b b a").log).round == 6
 
 
+def test_a_deadline_from_before_a_change_is_void() -> None:
+    book = Book({"a": "1/10", "b": "0"}).play("b b b b b").announce({"a": "1/5"}, complete=False)
+    book.play("b b b b b b b")
+    assert found(book.log).round == 8
+    assert audit(book.log).offences == 1
+
+
 def test_a_quota_of_nothing_ends_the_growth_but_not_the_claim() -> None:
     book = Book({"a": "1/2", "b": "0"}, "1", 1).play("b b b").announce({"a": "0"}, complete=False)
     assert row(audit(book.play("b b b b b b").log)).worst == 1
@@ -133,7 +140,8 @@ def test_a_lowered_tolerance_keeps_the_old_bound_until_the_new_one_is_stated() -
 
 def test_a_bound_holds_at_the_end_of_its_first_round_not_before() -> None:
     book = Book({"a": "1/2", "b": "0"}, "1", 1).play("b b").announce(None, "0", 0)
-    assert row(audit(book.play("a a b").log)).worst == 1
+    seen = row(audit(book.play("a a b").log))
+    assert (seen.worst, seen.tolerated, seen.bound) == (1, 1, 0)
     book = Book({"a": "1/2", "b": "0"}, "1", 1).play("b b").announce(None, "0", 0)
     assert found(book.play("b a").log).round == 3
 
@@ -190,6 +198,8 @@ def test_what_a_trimmed_log_does_not_cover_is_said_and_is_no_offence() -> None:
 def test_a_trimmed_log_is_audited_from_where_it_stands() -> None:
     book = Book().play(FAIR).announce().play("cyd cyd")
     assert found(book.log[9:], start=9).offset == 11
+    book = Book().pretend(pulls={"bob": 7}, log=[]).announce()
+    assert found(book.log, start=9).sentence.startswith("arm 'bob' is new, but")
 
 
 def test_pools_and_partitions_are_apart() -> None:

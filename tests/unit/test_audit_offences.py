@@ -176,6 +176,12 @@ LATER_OFFENCES: dict[str, tuple[Callable[[Book], object], str]] = {
     "chunks that disagree": (
         lambda book: book.announce(chunks=2).log[-1].update(tolerance="1"),
         "the chunks of an epoch record disagree"),
+    "a chunk missing before the next record": (
+        lambda book: book.announce(chunks=2).log.pop() and book.announce(),
+        "comes before chunk 1 of an epoch record"),
+    "a chunk missing before the end": (
+        lambda book: book.announce(chunks=2).log.pop() and book.remove(),
+        "comes before chunk 1 of an epoch record"),
     "another number of rounds at the end": (
         lambda book: book.pretend(round=8).remove(),
         "the pool is removed after 7 rounds, in the log are 8"),
@@ -190,6 +196,9 @@ LATER_OFFENCES: dict[str, tuple[Callable[[Book], object], str]] = {
         "repeats request 'other', which was not answered in this round"),
     "a repeat of what is to come": (
         lambda book: book.repeat(request_id="other", round=9),
+        "repeats request 'other', which was not answered in this round"),
+    "a repeat of a round that never was": (
+        lambda book: book.repeat(request_id="other", round=0),
         "repeats request 'other', which was not answered in this round"),
     "a repeat of an epoch to come": (
         lambda book: book.repeat(epoch=2),

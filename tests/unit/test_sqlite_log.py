@@ -4,7 +4,9 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -75,6 +77,21 @@ def test_another_number_of_partitions_is_refused_with_both_and_the_way_out(path:
 @pytest.mark.parametrize("partitions", [0, -1, 2**19])
 def test_an_impossible_number_of_partitions_is_refused(tmp_path: Path, partitions: int) -> None:
     assert isinstance(refused(tmp_path / "log.db", partitions), ConfigurationError)
+
+
+def test_many_may_create_the_same_log_at_once(tmp_path: Path) -> None:
+    crowd = 6
+
+    def create(path: Path) -> int:
+        together.wait()
+        with SqliteClient(path, 2) as client:
+            return client.partitions
+
+    together = threading.Barrier(crowd)
+    with ThreadPoolExecutor(crowd) as pool:
+        for number in range(15):
+            path = tmp_path / f"{number}.db"
+            assert list(pool.map(create, [path] * crowd)) == [2] * crowd
 
 
 def test_something_elses_database_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -1,0 +1,200 @@
+"""The service on the embedded log against a loop that only copies records, in one run.
+
+    python -m benchmarks.embedded [--quick]
+
+Both read the same requests and rewards from a SQLite log and commit one record per request, in
+batches of 1,000, with their input offsets; the copy loop decides nothing and keeps no state.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks.timing import table
+from fair_allocator.log.base import INPUTS, Incoming, Log, Outgoing
+from fair_allocator.log.sqlite import SqliteClient, SqliteLog
+from fair_allocator.service import Service, ServiceSettings
+from fair_allocator.shard import ShardSettings, restore
+
+PARTITIONS, BATCH = 4, 1_000
+
+
+def settings(arms: int) -> ServiceSettings:
+    template = {"arms": {f"arm-{i}": f"1/{2 * arms}" for i in range(arms)}, "reward_timeout": 600.0}
+    shard = ShardSettings(
+        partitions=PARTITIONS, template=template, template_fingerprint="1", pending_per_pool=10**7
+    )
+    return ServiceSettings(shard=shard, batch_records=BATCH, poll_seconds=0.01)
+
+
+def feed(path: Path, first: int, count: int, pools: int) -> None:
+    """Append requests, and a reward for each, a thousand of either at a time."""
+    with SqliteClient(path, PARTITIONS) as client:
+        for begin in range(first, first + count, BATCH):
+            numbers = range(begin, min(begin + BATCH, first + count))
+            names = [f"pool-{number % pools}" for number in numbers]
+            events = list(zip(numbers, names, strict=True))
+            client.append_many(
+                Incoming("requests", name.encode(), _json(request_id=f"r{number}", pool=name))
+                for number, name in events
+            )
+            client.append_many(
+                Incoming(
+                    "rewards", name.encode(), _json(request_id=f"r{number}", pool=name, value=0.5)
+                )
+                for number, name in events
+            )
+
+
+def _json(**fields: object) -> bytes:
+    return json.dumps(fields).encode()
+
+
+class Copying:
+    """Copies every request into the assignments, and reads the rewards."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._offsets: dict[tuple[str, int], int] = {}
+
+    def gained(self, partitions: Sequence[int]) -> None:
+        for partition in partitions:
+            self._log.seek(partition, {})
+
+    def losing(self, partitions: Sequence[int]) -> None:
+        pass
+
+    def lost(self, partitions: Sequence[int]) -> None:
+        pass
+
+    def step(self) -> None:
+        records = self._log.poll(0.01, BATCH)
+        outgoing = [
+            Outgoing("assignments", record.partition, record.key, record.value)
+            for record in records
+            if record.topic == "requests"
+        ]
+        for record in records:
+            self._offsets[record.topic, record.partition] = record.offset + 1
+        if records:
+            self._log.commit(outgoing, self._offsets, {})
+
+
+def drained(log: SqliteLog, path: Path, step: Callable[[], None]) -> float:
+    """Step until all inputs are committed; return the seconds it took."""
+    with SqliteClient(path) as client:
+        ends = {(t, p): client.end_offset(t, p) for t in INPUTS for p in range(PARTITIONS)}
+    began = time.perf_counter()
+    while any(log.committed(p).offsets.get(t, 0) < end for (t, p), end in ends.items()):
+        step()
+    return time.perf_counter() - began
+
+
+def throughput(arms: int, pools: int, count: int, turns: int) -> list[list[object]]:
+    speeds: dict[str, list[float]] = {"copy loop": [], "service": []}
+    written: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        copy_path, serve_path = Path(folder, "copy.db"), Path(folder, "serve.db")
+        copy_log, serve_log = SqliteLog(copy_path, PARTITIONS), SqliteLog(serve_path, PARTITIONS)
+        copying, service = Copying(copy_log), Service(serve_log, settings(arms))
+        copy_log.open(copying)
+        serve_log.open(service)
+        # The first turn creates the pools and is not counted.
+        for turn in range(turns + 1):
+            for name, path, log, step in (
+                ("copy loop", copy_path, copy_log, copying.step),
+                ("service", serve_path, serve_log, service.step),
+            ):
+                feed(path, turn * count, count, pools)
+                took = drained(log, path, step)
+                if turn:
+                    speeds[name].append(count / took)
+        for name, path in (("copy loop", copy_path), ("service", serve_path)):
+            written[name] = _output_bytes(path) / (count * (turns + 1))
+        copy_log.close()
+        serve_log.close()
+    ratios = [s / c for s, c in zip(speeds["service"], speeds["copy loop"], strict=True)]
+    spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
+    return [
+        [
+            f"{pools} pools of {arms:,} arms",
+            f"{statistics.median(speeds['copy loop']):,.0f}",
+            f"{statistics.median(speeds['service']):,.0f}",
+            spread,
+            f"{written['copy loop']:,.0f}",
+            f"{written['service']:,.0f}",
+        ]
+    ]
+
+
+def _output_bytes(path: Path) -> int:
+    """Return the bytes of all records that were committed and are still there."""
+    with SqliteClient(path) as client:
+        return sum(
+            len(record.value or b"") + len(record.key or b"")
+            for topic in ("assignments", "dead-letters", "journal")
+            for partition in range(PARTITIONS)
+            for record in client.read(topic, partition)
+        )
+
+
+def restoring(count: int, snapshot: bool) -> list[object]:
+    """Restore four shards with `count` open requests, from entries or from a snapshot."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "log.db")
+        log = SqliteLog(path, PARTITIONS)
+        chosen = settings(10)
+        service = Service(log, chosen if snapshot else _without_snapshots(chosen))
+        log.open(service)
+        with SqliteClient(path, PARTITIONS) as client:
+            for begin in range(0, count, BATCH):
+                client.append_many(
+                    Incoming(
+                        "requests",
+                        f"pool-{n % 64}".encode(),
+                        _json(request_id=f"r{n}", pool=f"pool-{n % 64}"),
+                    )
+                    for n in range(begin, begin + BATCH)
+                )
+        drained(log, path, service.step)
+        if snapshot:
+            service.drain()
+        began = time.perf_counter()
+        for partition in range(PARTITIONS):
+            restore(log, partition, chosen.shard)
+        took = time.perf_counter() - began
+        log.close()
+    return [f"{count:,}", "snapshot" if snapshot else "entries", f"{took:.2f} s"]
+
+
+def _without_snapshots(chosen: ServiceSettings) -> ServiceSettings:
+    return ServiceSettings(
+        shard=chosen.shard, batch_records=BATCH, poll_seconds=0.01, snapshot_entries=10**9
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer records and turns")
+    quick = parser.parse_args().quick
+    count, turns = (5_000, 2) if quick else (20_000, 5)
+    rows: list[list[object]] = [
+        ["", "copied/s", "decided/s", "service / copy", "bytes copied", "bytes decided"]
+    ]
+    rows += throughput(10, 64, count, turns)
+    rows += throughput(100_000, 1, count, turns)
+    print("Requests a second, each with a reward, batches of 1,000; bytes written a request")
+    print(table(rows))
+    print("\nRestoring four shards with so many open requests")
+    rows = [["requests", "from", "took"]]
+    for size in (10_000, 50_000) if quick else (10_000, 100_000, 1_000_000):
+        rows += [restoring(size, snapshot=False), restoring(size, snapshot=True)]
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""`run` as a process: its first words, signals, a stuck loop, and who may be the service."""
+
+import io
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from fair_allocator.cli import logs
+from fair_allocator.cli.watch import ONE_MOMENT, Watch
+from fair_allocator.log import JOURNAL
+from fair_allocator.shard.journal import MANIFEST
+from tests.cli_log import DEADLINE, Process, Site, eventually
+
+UNIFORM = "[pools.tasks]\narms = { ann = 0 }\nlearner = 'uniform'"
+
+SCRIPT = """
+import sys, threading
+from fair_allocator.cli import main
+from fair_allocator.core.learners.uniform import Uniform
+
+def choose(learner, round):
+    print("hanging", file=sys.stderr, flush=True)
+    threading.Event().wait()
+
+Uniform.choose = choose
+sys.exit(main())
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site.made(tmp_path)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """The command line with a learner on which the loop hangs."""
+    file = tmp_path / "hanging.py"
+    file.write_text(SCRIPT)
+    return file
+
+
+def answered(site: Site) -> set[str]:
+    return {event["request_id"] for event in site.events("assignments", "assignment")}
+
+
+# -- signals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda n: n.name)
+def test_a_signal_drains_and_exits_0(site: Site, number: signal.Signals) -> None:
+    site.request("tasks", "r1", "r2")
+    with site.process("run") as process:
+        first = json.loads(process.said("serving"))["message"]
+        eventually(lambda: answered(site) == {"r1", "r2"})
+        process.child.send_signal(number)
+        code, said = process.ended()
+    assert code == 0
+    assert f"{site.configuration.log.path}, 4 partitions; " in first
+    assert "tasks (3 arms, max-deficit: at most 0 pulls short), * (2 arms" in first
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert f"{number.name}: draining" in lines[-2]["message"]
+    assert lines[-1]["message"].startswith("stopped")
+    journal = [r.key for r in site.records(JOURNAL) if r.partition == site.home("tasks")]
+    assert journal[-1] == MANIFEST
+
+
+def test_a_second_signal_exits_at_once_and_loses_nothing(tmp_path: Path, script: Path) -> None:
+    site = Site.made(tmp_path, UNIFORM, service="drain_seconds = 600")
+    site.request("tasks", "r1", "r2")
+    with site.process("run", script=script) as process:
+        process.said("hanging")
+        process.child.send_signal(signal.SIGTERM)
+        process.said("draining")
+        assert _insist(process, signal.SIGINT) == 128 + signal.SIGINT
+    assert answered(site) == set()
+    site.serve()
+    assert answered(site) == {"r1", "r2"}
+
+
+def _insist(process: Process, number: signal.Signals) -> int:
+    """Send a signal until the process has ended; those of one moment count as one."""
+    deadline = time.monotonic() + DEADLINE
+    while time.monotonic() < deadline:
+        process.child.send_signal(number)
+        try:
+            return process.child.wait(ONE_MOMENT)
+        except subprocess.TimeoutExpired:
+            continue
+    raise AssertionError("it did not end")
+
+
+def test_signals_of_one_moment_count_as_one() -> None:
+    stopped = threading.Event()
+    former = signal.getsignal(signal.SIGTERM)
+    with Watch(600, 600).over(stopped.set):
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stopped.wait(DEADLINE)
+    assert signal.getsignal(signal.SIGTERM) is former
+
+
+# -- a loop that is stuck -----------------------------------------------------------------------
+
+
+def test_a_stuck_loop_exits_70_and_shows_where_it_hangs(tmp_path: Path, script: Path) -> None:
+    site = Site.made(tmp_path, UNIFORM, service="stuck_seconds = 2")
+    site.request("tasks", "r1")
+    with site.process("run", script=script) as process:
+        code, said = process.ended()
+    assert code == 70
+    assert "stuck for 2 s (service.stuck_seconds)" in said
+    assert f'File "{script}", line 8 in choose' in said
+
+
+def test_a_drain_that_takes_too_long_exits_70(tmp_path: Path, script: Path) -> None:
+    site = Site.made(tmp_path, UNIFORM, service="drain_seconds = 0.5")
+    site.request("tasks", "r1")
+    with site.process("run", script=script) as process:
+        process.said("hanging")
+        process.child.send_signal(signal.SIGTERM)
+        code, said = process.ended()
+    assert code == 70
+    assert "did not end within 0.5 s (service.drain_seconds)" in said
+    assert "in choose" in said
+
+
+# -- who may be the service ---------------------------------------------------------------------
+
+
+def test_a_second_service_is_refused_with_69(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with site.process("run") as process:
+        process.said("partition 3")
+        assert site("run") == 69
+        assert f"process {process.child.pid}: stop that one first" in capsys.readouterr().err
+
+
+def test_offsets_that_somebody_moved_are_refused_until_accepted(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.request("tasks", "r1")
+    site.serve()
+    with site.service() as service:
+        service.step()
+        service.log.commit([], {("requests", site.home("tasks")): 0}, {})
+    assert site("run") == 78
+    assert "Run with --accept-offsets" in capsys.readouterr().err
+    site.request("tasks", "r2")
+    with site.process("run", "--accept-offsets") as process:
+        eventually(lambda: answered(site) == {"r1", "r2"})
+        process.child.terminate()
+        assert process.ended()[0] == 0
+    assert len(site.events("assignments", "assignment")) == 2
+
+
+# -- output -------------------------------------------------------------------------------------
+
+
+def test_a_pipe_that_nobody_reads_is_quiet() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "fair_allocator", "schema"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.close()
+        assert child.stderr.read() == b""
+    assert child.returncode == 141
+
+
+def test_log_lines_are_text_on_a_terminal_and_json_elsewhere() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal, elsewhere = Terminal(), io.StringIO()
+    logger = logging.getLogger("fair_allocator.test")
+    former = list(logging.getLogger().handlers)
+    try:
+        logs.set_up(terminal)
+        logger.info("one %s", "thing")
+        logs.set_up(elsewhere)
+        try:
+            raise ValueError("the cause")
+        except ValueError:
+            logger.exception("another")
+    finally:
+        logging.getLogger().handlers[:] = former
+    assert terminal.getvalue().endswith(" INFO     one thing\n")
+    line = json.loads(elsewhere.getvalue())
+    assert (line["level"], line["logger"], line["message"]) == (
+        "error",
+        "fair_allocator.test",
+        "another",
+    )
+    assert "ValueError: the cause" in line["exception"]
