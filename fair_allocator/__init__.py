@@ -7,9 +7,10 @@ from fair_allocator.core.errors import (
     InvalidState,
 )
 from fair_allocator.core.fairness import Epoch, Guarantee
-from fair_allocator.core.learners import Learner
+from fair_allocator.core.learners import Learner, find_more
 from fair_allocator.core.pool import Change, Pool
 from fair_allocator.core.requests import Assignment, RewardOutcome
+from fair_allocator.plugins import installed_learners
 
 __all__ = [
     "Assignment",
@@ -24,5 +25,7 @@ __all__ = [
     "Pool",
     "RewardOutcome",
 ]
+
+find_more(installed_learners)
 
 __version__ = "0.1.0"

@@ -41,7 +41,10 @@ class Reward(_Event):
 
 
 class PoolSettings(_Event):
-    """What can be said of a pool; what is left out stays as it is, or takes its default."""
+    """What can be said of a pool; what is left out stays as it is, or takes its default.
+
+    A null unsets `reward_timeout` or `default_reward`; elsewhere it is as if left out.
+    """
 
     arms: dict[Name, Quota] | None = None
     tolerance: Quota | None = None

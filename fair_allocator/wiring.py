@@ -1,26 +1,13 @@
 """From the configuration to what runs: the log, and the settings of service and shards."""
 
-from functools import cache
-from importlib.metadata import entry_points
 from typing import Any
 
 from fair_allocator.config import TEMPLATE, Configuration, PoolConfiguration, fingerprint
-from fair_allocator.core.learners import Learner, find_more
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.log import Log, LogClient
 from fair_allocator.log.sqlite import SqliteClient, SqliteLog
 from fair_allocator.service import FilePool, ServiceSettings
 from fair_allocator.shard import ShardSettings
-
-
-@cache
-def _installed_learners() -> dict[str, type[Learner]]:
-    return {point.name: point.load() for point in entry_points(group="fair_allocator.learners")}
-
-
-def find_learners() -> None:
-    """Let configurations name learners of installed packages, by their entry points."""
-    find_more(_installed_learners)
 
 
 def open_log(configuration: Configuration) -> Log:

@@ -20,7 +20,7 @@ Shares = Mapping[str, Fraction | int | str]
 
 def fractions(*quotas: Fraction | int | str) -> tuple[Fraction, ...]:
     """Read quotas from text."""
-    return tuple(map(Fraction, quotas))
+    return tuple(Fraction(quota) for quota in quotas)
 
 
 def is_even(quotas: Sequence[Fraction]) -> bool:

@@ -105,10 +105,8 @@ class Life:
         for name, each in self.arms.items():
             each.entitled += each.quota
             short = floor(each.entitled) - each.pulls
-            require(
-                self.bound is None or short <= self.bound,
-                f"I4: {self.name} round {self.rounds}: {name} is {short} short, not {self.bound}",
-            )
+            fair = self.bound is None or short <= self.bound
+            require(fair, "I4:", self.name, "round", self.rounds, "arm", name, "is short by", short)
 
     def announce(self, event: Json) -> None:
         """Take an epoch record over, held against what is known (I4)."""

@@ -113,12 +113,17 @@ class _Partition:
 
     def _fold_up_to(self, published: Mapping[str, Any]) -> None:
         """Fold what had been folded; the record's own cause is the last request or control."""
+        causes = []
         for topic in ("rewards", "controls", "requests"):
             for record in self._inputs[topic].up_to(published["folded"][topic]):
                 if (topic, record.offset) in self._unusable:
                     self._shard.offsets[topic] = record.offset + 1
-                else:
+                elif topic == "rewards":
                     self._shard.fold(record, record.timestamp)
+                else:
+                    causes.append(record)
+        for record in causes:
+            self._shard.fold(record, record.timestamp)
         if published["type"] == "tick":
             self._shard.tick(published["clock"])
         self._collect()

@@ -26,7 +26,6 @@ from fair_allocator.cli import (
 from fair_allocator.cli.options import PROGRAM, Formatter
 from fair_allocator.demo import command as demo
 from fair_allocator.errors import EX_CONFIG, EX_SOFTWARE, FairAllocatorError, InvalidPool
-from fair_allocator.wiring import find_learners
 
 __all__ = ["main"]
 
@@ -54,7 +53,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         # A name that the terminal cannot show must not end the command.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     arguments = _parser().parse_args(argv)
-    find_learners()
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()

@@ -1,11 +1,11 @@
 """A shard's state for those who only look: restored from the journal, whoever writes to it."""
 
 from collections.abc import Iterator
-from typing import Final, cast
+from typing import Final
 
 from fair_allocator.cli.printing import bar
 from fair_allocator.errors import LogUnavailable, OffsetGone
-from fair_allocator.log import JOURNAL, Committed, Log, LogClient, Record
+from fair_allocator.log import JOURNAL, Committed, LogClient, Record
 from fair_allocator.shard import Shard, ShardSettings, restore
 
 _ATTEMPTS: Final = 5
@@ -17,7 +17,7 @@ class JournalReader:
     def __init__(self, client: LogClient) -> None:
         self._client = client
 
-    def committed(self, _partition: int) -> Committed:
+    def committed(self, partition: int) -> Committed:  # noqa: ARG002
         """Know nothing of what the service committed, nor where its last snapshot is."""
         return Committed({}, "")
 
@@ -32,7 +32,7 @@ class JournalReader:
 
 def read_shard(client: LogClient, partition: int, settings: ShardSettings) -> Shard:
     """Return a shard as of its last commit."""
-    reader = cast(Log, JournalReader(client))
+    reader = JournalReader(client)
     for _ in range(_ATTEMPTS):
         try:
             return restore(reader, partition, settings)[0]

@@ -126,8 +126,6 @@ class SnapshotSettings(_Section):
 
     every_entries: _Count = 500
     """Journal entries after which a shard writes a snapshot."""
-    every_seconds: _Span = 60.0
-    """Seconds after which a shard that changed writes a snapshot."""
     chunk_bytes: Annotated[int, Field(ge=1024)] = 262_144
     """Bytes of one piece of a snapshot, to stay below the log's message limit."""
 

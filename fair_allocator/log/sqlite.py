@@ -35,7 +35,7 @@ CHECK_BYTES: Final = 64 * 2**20
 
 SHORTEST_PAUSE: Final = 0.000_5
 LONGEST_PAUSE: Final = 0.005
-"""Seconds between two looks for new records: 200 looks a second take well below 1 % of a core."""
+"""Seconds between two looks for new records; an idle service takes about 2 % of a core."""
 
 Clock = Callable[[], int]
 
@@ -140,9 +140,7 @@ class SqliteLog(Log):
         room = CHUNK_BYTES
         for (topic, partition), share in _shares(backlog, limit).items():
             start = self._positions[topic, partition]
-            blocks.append(
-                self._store.read(topic, partition, start, start + share, share, room),
-            )
+            blocks.append(self._store.read(topic, partition, start, start + share, share, room))
             room -= cost(blocks[-1])
             if room <= 0:
                 break

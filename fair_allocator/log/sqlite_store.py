@@ -359,7 +359,7 @@ def log_error(name: str, error: sqlite3.Error) -> LogError:
 
 
 _MEANINGS: Final[dict[int, tuple[type[LogError], str]]] = {
-    sqlite3.SQLITE_FULL: (LogUnavailable, "the disk is full: make room, nothing is lost"),
+    sqlite3.SQLITE_FULL: (LogUnavailable, "make room, nothing is lost"),
     sqlite3.SQLITE_IOERR: (
         LogUnavailable,
         "the disk refuses: look at its health, its quota and the limit on file sizes",

@@ -14,6 +14,10 @@ LONGEST_TIMEOUT = 1e12
 """Seconds; beyond it a timeout is for ever anyway, and its milliseconds no number."""
 
 
+HOSTING_SETTINGS = ("reward_timeout", "default_reward")
+"""Settings that mean something when they are there and None."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hosting:
     """What a shard was told of a pool beyond what the pool itself keeps.
@@ -40,16 +44,11 @@ class Hosting:
 
     def changed(self, settings: Mapping[str, Any]) -> "Hosting":
         """Return this with the settings of a control or of the configuration file."""
-        timeout, waits = settings.get("reward_timeout"), self.reward_timeout
-        if timeout is not None:
+        changes = {name: settings[name] for name in HOSTING_SETTINGS if name in settings}
+        if (timeout := changes.get("reward_timeout")) is not None:
             # At least 1: what is due in the moment it is made would expire twice in a restore.
-            waits = max(1, round(min(timeout, LONGEST_TIMEOUT) * 1000))
-        default = settings.get("default_reward")
-        return replace(
-            self,
-            reward_timeout=waits,
-            default_reward=self.default_reward if default is None else default,
-        )
+            changes["reward_timeout"] = max(1, round(min(timeout, LONGEST_TIMEOUT) * 1000))
+        return replace(self, **changes)
 
 
 class HostedPool:

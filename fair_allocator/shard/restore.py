@@ -5,9 +5,10 @@ Used on start, when a partition is gained, and after a commit that failed.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from fair_allocator.errors import JournalBroken, OffsetGone
-from fair_allocator.log.base import Log, Record
+from fair_allocator.log.base import Committed, Record
 from fair_allocator.shard.journal import (
     ENTRY,
     MANIFEST,
@@ -18,6 +19,20 @@ from fair_allocator.shard.journal import (
 )
 from fair_allocator.shard.shard import Shard, ShardSettings
 from fair_allocator.shard.snapshot import Manifest, Snapshots, unsealed
+
+
+class Journals(Protocol):
+    """What a restore needs of a log."""
+
+    def committed(self, partition: int) -> Committed:
+        """Return what was last committed; only the hint is looked at."""
+
+    def journal_start(self, partition: int) -> int:
+        """Return where the journal starts."""
+
+    def read_journal(self, partition: int, start: int) -> Iterator[Record]:
+        """Return the journal from a position to its end."""
+
 
 Progress = Callable[[int, int], None]
 """Told now and then how many journal records were read, and how many entries applied."""
@@ -68,7 +83,7 @@ class _Journal:
 
 
 def restore(
-    log: Log,
+    log: Journals,
     partition: int,
     settings: ShardSettings,
     *,
@@ -118,7 +133,7 @@ def restore(
     return shard, snapshots
 
 
-def _read(log: Log, partition: int, progress: Progress) -> _Journal:
+def _read(log: Journals, partition: int, progress: Progress) -> _Journal:
     """Read from where the hint says a snapshot begins, or all there is."""
     hint = log.committed(partition).hint
     if hint.isdigit():

@@ -17,7 +17,7 @@ from fair_allocator.core.requests import Assignment, RewardOutcome
 from fair_allocator.events import Control, Reason, Request, Reward
 from fair_allocator.log.base import INPUTS, JOURNAL, Outgoing, Record
 from fair_allocator.log.partitioner import partition_for
-from fair_allocator.shard.hosted import HostedPool
+from fair_allocator.shard.hosted import HOSTING_SETTINGS, HostedPool
 from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, Entry, to_json
 from fair_allocator.shard.outbox import Outbox, epochs_around
 from fair_allocator.shard.table import PoolTable
@@ -261,7 +261,9 @@ class Shard:
         hosted = self.table.hosted(name)
         if event.action == "configure":
             try:
-                self._configure(name, event.model_dump(exclude={"action", "pool"}))
+                self._configure(
+                    name, event.model_dump(exclude={"action", "pool"}, exclude_unset=True)
+                )
             except InvalidPool as error:
                 raise Unusable(Reason.REFUSED, str(error)) from error
         elif hosted is None:
@@ -320,7 +322,11 @@ class Shard:
             )
         if name not in self.table and (full := self._is_full()):
             raise InvalidPool(full)
-        given = {key: value for key, value in settings.items() if value is not None}
+        given = {
+            name: value
+            for name, value in settings.items()
+            if value is not None or name in HOSTING_SETTINGS
+        }
         hosted = self.table.configure(name, given, on_demand, fingerprint)
         self._note(name, "p", given, on_demand, fingerprint)
         hosted.epochs.clear()

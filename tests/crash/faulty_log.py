@@ -252,10 +252,10 @@ class FaultyLog(Log):
 
     def trim_journal(self, partition: int, before: int) -> None:
         self._may("trim_journal")
-        self._faults.at("before trim", OFTEN)
-        self._faults.refuse("no trim", LogUnavailable, OFTEN)
+        self._faults.at("before trim", 4 * OFTEN)
+        self._faults.refuse("no trim", LogUnavailable, 4 * OFTEN)
         self.inner.trim_journal(partition, before)
-        self._faults.at("after trim", OFTEN)
+        self._faults.at("after trim", 4 * OFTEN)
 
     def close(self) -> None:
         try:

@@ -177,7 +177,7 @@ def _pool_settings(rng: Random, learner: str) -> Settings:
 def make_plan(seed: int) -> Plan:
     """Return the plan of a seed; most are short, so that there can be many."""
     rng = Random(seed)
-    size = rng.choice((6, 10, 10, 15, 40))
+    size = rng.choice((6, 10, 15, 30))
     learner = learner_of(seed)
     partitions = rng.choice((2, 2, 3))
     runs = rng.choice((1, 1, 2, 3))
@@ -206,8 +206,8 @@ def make_plan(seed: int) -> Plan:
     base = ServiceSettings(
         batch_records=rng.choice((3, 8, 20)),
         tick_seconds=rng.choice((0.0, 1e9)),
-        snapshot_entries=rng.choice((1, 2, 3, 5)),
-        snapshot_chunk_bytes=rng.choice((60, 200, 1_500)),
+        snapshot_entries=rng.choice((1, 1, 2, 4)),
+        snapshot_chunk_bytes=rng.choice((200, 1_000, 5_000)),
     )
     versions = []
     for version in range(runs):

@@ -164,7 +164,7 @@ class CrashedRun(Run):
         for partition in partitions:
             live = log.service.shards[partition].canonical()
             restored = self.restored(log.inner, partition).canonical()
-            require(restored == live, f"I2: partition {partition}\n{live!r}\n{restored!r}")
+            require(restored == live, "I2: partition", partition, live, restored)
 
 
 class Replay(Run):
@@ -227,7 +227,7 @@ def _spoil_entries(run: CrashedRun, states: dict[int, Shard]) -> None:
                         hits["entry refused"] += 1
                         continue
                 same = found.canonical() == live.canonical()
-                require(same, f"a damaged entry was folded: {record} -> {value!r}")
+                require(same, "a damaged entry was folded:", record, value)
                 hits["entry not needed"] += 1
 
 
@@ -239,7 +239,7 @@ def simulate(seed: int) -> Counter[str]:
         crashed.run()
         counts = verify(crashed.client, plan.rules)
         states = crashed.states()
-        require(counts == _counts(states), f"I3:\n{counts}\n{_counts(states)}")
+        require(counts == _counts(states), "I3:", counts, _counts(states))
         _spoil_entries(crashed, states)
         replay = Replay(plan, crashed.script)
         replay.run()

@@ -138,19 +138,17 @@ def patience(audited: Audited) -> int | None:
     its arm is served within (bound + 2) / r rounds, and makes room after as many more.
     """
     pool = audited.pool
-    wanted, bound = pool.quotas, pool.guarantee.bound
+    wanted, force, bound = pool.quotas, pool.quotas_in_force, pool.guarantee.bound
     assert bound is not None
-    force = pool.quotas_in_force
-    fullest, slowest = sum(wanted.values()), Fraction(0)
+    fullest, falling = sum(wanted.values(), Fraction(0)), Fraction(0)
     if pool.guarantee.rule == "max-deficit":
-        fullest = max(fullest, sum(force.values()))
+        fullest = max(fullest, sum(force.values(), Fraction(0)))
     else:
-        slowest = max([bound + 2, *(1 / q for name, q in force.items() if wanted[name] < q)])
-    if fullest >= 1:
+        slow = [1 / quota for name, quota in force.items() if wanted[name] < quota]
+        falling = 2 * (bound + 2) * max(slow, default=Fraction(0))
+    if fullest == 1:
         return None
-    return (
-        ceil(2 * (bound + 2) * slowest + (len(force) * (bound + 2) + fullest) / (1 - fullest)) + 1
-    )
+    return ceil(falling + (len(force) * (bound + 2) + fullest) / (1 - fullest)) + 1
 
 
 def settle(audited: Audited) -> None:

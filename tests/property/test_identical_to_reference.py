@@ -181,7 +181,7 @@ def test_every_choice_is_the_plain_one_far_on(size: int, rule: str, tied: bool) 
 
 @pytest.mark.parametrize("rule", ["max-deficit", "earliest-deadline"])
 def test_a_journal_followed_from_any_round_leads_to_the_same_choices(rule: str) -> None:
-    arms = {"a": "0.3", "b": "0.3", "c": "0.1", "idle": 0}
+    arms = {"a": "0.3", "b": "0.3", "c": "0.1", "idle": "0"}
     first = Pool(arms, learner=Told("idle"), rule=rule)
     states, answers = [], []
     for round in range(1, 61):
@@ -202,7 +202,7 @@ def test_a_journal_followed_from_any_round_leads_to_the_same_choices(rule: str) 
 
 @pytest.mark.parametrize("rule", ["max-deficit", "earliest-deadline"])
 def test_a_pool_that_has_decided_can_follow_again(rule: str) -> None:
-    arms = {"a": "0.3", "b": "0.3", "c": "0.1", "idle": 0}
+    arms = {"a": "0.3", "b": "0.3", "c": "0.1", "idle": "0"}
     first, second = (Pool(arms, learner=Told("idle"), rule=rule) for _ in range(2))
     for round in range(1, 91):
         old = first.assign(f"r{round}")

@@ -198,6 +198,8 @@ def test_what_a_trimmed_log_does_not_cover_is_said_and_is_no_offence() -> None:
 def test_a_trimmed_log_is_audited_from_where_it_stands() -> None:
     book = Book().play(FAIR).announce().play("cyd cyd")
     assert found(book.log[9:], start=9).offset == 11
+    book = Book(ARMS, "3", 3).play("cyd cyd").announce(None, "0", 3).play("cyd cyd")
+    assert row(audit(book.log[3:], start=3)).worst == 2
     book = Book().pretend(pulls={"bob": 7}, log=[]).announce()
     assert found(book.log, start=9).sentence.startswith("arm 'bob' is new, but")
 

@@ -13,7 +13,8 @@ from fair_allocator.core.learners import Learner, known_learners
 from fair_allocator.core.learners.uniform import Uniform
 from fair_allocator.errors import InvalidPool, JournalBroken, LogUnavailable
 from fair_allocator.events import json_schema
-from fair_allocator.wiring import _installed_learners, find_learners, service_settings
+from fair_allocator.plugins import installed_learners
+from fair_allocator.wiring import service_settings
 from tests.cli_log import POOLS, Site
 
 COMMANDS = [
@@ -202,13 +203,12 @@ def test_learners_of_installed_packages_can_be_named(monkeypatch: pytest.MonkeyP
         def load(self) -> type[Learner]:
             return Uniform
 
-    monkeypatch.setattr("fair_allocator.wiring.entry_points", lambda group: [Point()])
-    _installed_learners.cache_clear()
+    monkeypatch.setattr("fair_allocator.plugins.entry_points", lambda group: [Point()])
+    installed_learners.cache_clear()
     try:
-        find_learners()
         assert known_learners()["mine"] is Uniform
     finally:
-        _installed_learners.cache_clear()
+        installed_learners.cache_clear()
 
 
 # -- audit --------------------------------------------------------------------------------------

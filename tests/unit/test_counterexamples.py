@@ -117,7 +117,7 @@ def test_floats_owe_an_arm_too_early(text: str, round: int) -> None:
     assert first_wrong_entry(text)[0] == round
 
     for quota in (text, float(text)):
-        pool = Pool({"arm": quota, "idle": 0}, learner=Told("idle"), rule="max-deficit")
+        pool = Pool({"arm": quota, "idle": "0"}, learner=Told("idle"), rule="max-deficit")
         answers = [pool.assign(str(index)) for index in range(round)]
         assert answers[-1].reason == "learner"
         assert pool.pulls["arm"] == first_wrong_entry(text)[1]
@@ -132,7 +132,7 @@ def test_an_audit_in_floats_misses_a_violation(text: str) -> None:
         assert round == 100
 
     told = Told("arm")
-    pool = Pool({"arm": text, "idle": 0}, learner=told, rule="none")
+    pool = Pool({"arm": text, "idle": "0"}, learner=told, rule="none")
     for index in range(round):
         told.wish = "arm" if index < entitled - 1 else "idle"
         pool.assign(str(index))
@@ -235,13 +235,49 @@ def test_arms_that_come_and_go_take_nothing_below_a_sum_of_one() -> None:
             audited.reconfigure({**shares, "arm1": "0.06", "arm2": "0.06", "idle": 0})
 
 
-def test_a_changed_quota_is_not_served_twice() -> None:
-    """The first service under a new quota is due in the very round in which the old one was."""
-    audited = Audited({"a": "0.4", "b": "0.4", "c": "0.1", "idle": 0}, rule="earliest-deadline")
-    audited.play("a")
-    audited.reconfigure({"a": "0.3", "b": "0.3", "c": "0.3", "idle": 0})
-    for _ in range(12):
+@pytest.mark.parametrize(
+    ("before", "rounds", "after"),
+    [
+        ({"a": "0.4", "b": "0.4", "c": "0.1", "idle": 0}, 1, {"a": "0.3", "b": "0.3", "c": "0.3"}),
+        ({"a": "0.1", "b": "0.1", "idle": 0}, 5, {"a": "0.4", "b": "0.1", "c": "0.5"}),
+    ],
+    ids=["due when it was due before", "due when it was due before, one service later"],
+)
+def test_a_changed_quota_is_not_served_twice(
+    before: dict[str, str | int], rounds: int, after: dict[str, str | int]
+) -> None:
+    """A new quota can make an arm due in a round under which it was filed with the old one."""
+    audited = Audited(before, tolerance=rounds // 5, rule="earliest-deadline")
+    for _ in range(rounds):
         audited.play("idle")
+    audited.reconfigure({**after, "idle": 0}, tolerance=0)
+    for _ in range(20):
+        audited.play("idle")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"a": 1, "b": 0}, {"a": "1/2", "b": "1/2"}),
+        ({"a": 1, "b": 0}, {"a": 0, "b": "1/2"}),
+        ({"a": "3/4", "b": "1/4", "c": 0}, {"a": "1/4", "b": "1/4", "c": "1/2"}),
+        ({"a": "1/3", "b": "1/3", "c": "1/3"}, {"a": 0, "b": 0, "c": "1/2"}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("rounds", [1, 2, 3, 7])
+@pytest.mark.parametrize("tolerance", [0, 1])
+def test_shares_that_sum_to_one_can_be_given_up(
+    before: dict[str, str | int], after: dict[str, str | int], rounds: int, tolerance: int
+) -> None:
+    """With no room at all somebody is owed in every round, and a change must not wait for that."""
+    audited = Audited(before, tolerance)
+    for _ in range(rounds):
+        audited.play("b")
+    audited.reconfigure(after, tolerance=0)
+    for _ in range(40):
+        audited.play("b")
+    assert audited.pool.quotas_in_force == audited.pool.quotas
 
 
 def test_full_carry_over_with_new_deadlines_fails() -> None:

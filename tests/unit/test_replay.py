@@ -1,0 +1,98 @@
+"""`audit --replay` decides everything again from the inputs, and finds what differs."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from fair_allocator.log import Incoming
+from tests.cli_log import Site
+
+POOLS = """
+[pools.tasks]
+arms = { ann = 0.2, bob = "1/4", cyd = 0 }
+learner = "uniform"
+reward_timeout = 3600
+default_reward = 0.25
+
+[pools."*"]
+arms = { left = "1/3", right = "1/3", middle = 0 }
+learner = { name = "epsilon-greedy", epsilon = 0.3 }
+"""
+
+
+def story(site: Site, seed: int) -> None:
+    """Requests, rewards, repeats, poison and controls in many small commits."""
+    rng = random.Random(seed)
+    for turn in range(12):
+        for pool in ("tasks", "user-1", "user-2"):
+            ids = [f"{pool}-{turn}-{number}" for number in range(rng.randrange(8))]
+            site.request(pool, *ids, *ids[:1])
+            site.reward(pool, **{key: rng.random() for key in ids if rng.random() < 0.7})
+            site.reward(pool, never_asked=0.5)
+        with site.client() as client:
+            client.append("requests", b"tasks", b"not json")
+        if turn % 3 == 1:
+            quotas = {"ann": "0.5", "bob": rng.choice(["1/4", "1/8"]), f"new-{turn}": "0.1"}
+            site.control("tasks", "configure", arms=quotas, tolerance=rng.randrange(3))
+        if turn % 4 == 2:
+            site.control("user-1", rng.choice(["pause", "resume", "remove"]))
+            site.control("tasks", "configure", arms={"ann": 2})
+        if rng.random() < 0.7:
+            site.serve()
+    site.control("user-1", "resume")
+    site.serve()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_deciding_again_gives_the_same_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
+) -> None:
+    site = Site.made(tmp_path, POOLS)
+    story(site, seed)
+    assert site("audit", "--replay") == 0
+    assert "decided again, all" in capsys.readouterr().out
+
+
+def test_expiries_by_time_alone_are_decided_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = Site.made(tmp_path, POOLS.replace("3600", "0.05"))
+    site.request("tasks", *map(str, range(20)))
+    site.serve()
+    with site.service() as service:
+        while not site.events("assignments", "tick"):
+            service.step()
+    site.reward("tasks", **{"3": 1.0, "4": 1.0})
+    site.request("tasks", *map(str, range(20, 60)))
+    site.serve()
+    assert site("audit", "--replay") == 0
+    assert "decided again, all" in capsys.readouterr().out
+
+
+def test_a_forged_choice_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    site = Site.made(tmp_path, POOLS)
+    story(site, 1)
+    other = site.file.read_text().replace("[log]", "seed = 1\n[log]")
+    site.file.write_text(other)
+    assert site("audit", "--replay") == 1
+    assert "decided again" in capsys.readouterr().out
+
+
+def test_a_trimmed_log_cannot_be_decided_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = Site.made(tmp_path, POOLS, log="retain_records = 10")
+    for turn in range(60):
+        site.request("tasks", *(f"{turn}-{number}" for number in range(10)))
+        site.serve()
+    assert site("audit", "--replay") == 70
+    assert "nothing can be decided again" in capsys.readouterr().err
+
+
+def test_records_that_were_appended_later_do_not_matter(tmp_path: Path) -> None:
+    site = Site.made(tmp_path, POOLS)
+    story(site, 2)
+    with site.client() as client:
+        client.append_many([Incoming("rewards", b"tasks", b"{}"), Incoming("requests", b"x", b"")])
+    assert site("audit", "--replay") == 0
