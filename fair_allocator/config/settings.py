@@ -146,7 +146,7 @@ class Limits(_Section):
     clock_skew_seconds: Annotated[float, Field(ge=0)] = 3600.0
     """Seconds a record's timestamp may lie ahead of the clock; beyond it is a dead letter."""
     retire_after_seconds: _SpanOrNone = None
-    """Idle seconds after which a pool created on demand is removed; "none" keeps it."""
+    """Idle seconds after which a pool created on demand is kept compressed; "none": never."""
 
 
 class AuditSettings(_Section):

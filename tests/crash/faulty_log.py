@@ -145,6 +145,7 @@ class FaultyLog(Log):
     # -- ownership and reading ----------------------------------------------------------------
 
     def poll(self, timeout_seconds: float, limit: int) -> list[Record]:
+        self.step = None
         self._faults.at("before poll")
         self._faults.refuse("no poll", LogUnavailable)
         owned, chosen = self._drive(self, limit)

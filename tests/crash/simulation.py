@@ -194,7 +194,7 @@ class Replay(Run):
         return Poll(step.owned, step.records)
 
 
-def _counts(shards: dict[int, Shard]) -> Counts:
+def counts_of(shards: dict[int, Shard]) -> Counts:
     counts: Counts = {}
     for shard in shards.values():
         for name in shard.table:
@@ -239,7 +239,7 @@ def simulate(seed: int) -> Counter[str]:
         crashed.run()
         counts = verify(crashed.client, plan.rules)
         states = crashed.states()
-        require(counts == _counts(states), "I3:", counts, _counts(states))
+        require(counts == counts_of(states), "I3:", counts, counts_of(states))
         _spoil_entries(crashed, states)
         replay = Replay(plan, crashed.script)
         replay.run()

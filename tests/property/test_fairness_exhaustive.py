@@ -204,13 +204,11 @@ CHANGES = {
     "rules": [
         configuration(a="2/5", b="2/5", c="1/10", s=0),
         configuration(a="3/10", b="3/10", c="3/10", s=0),
-        configuration(a="1/4", b="1/4", c="1/4", s=0),
-        configuration(a="3/10", b="1/10", c="3/5", s=0),
+        configuration(a="1/10", b="1/4", c="3/5", s=0),
     ],
     "rules with tolerances and arms": [
-        configuration(0, a="1/3", b="1/4", s=0),
         configuration(1, a="2/3", b="1/4", s=0),
-        configuration(0, "earliest-deadline", a="1/3", b="1/4", s=0),
+        configuration(0, a="1/3", b="1/4", s=0),
         configuration(1, b="1/4", c="1/3", s=0),
     ],
 }
