@@ -130,6 +130,7 @@ def restore(
         shard.apply(entry, at, covered)
         if count % 100 == 0:
             progress(len(journal.entries), count)
+    snapshots.trail(len(journal.entries), sum(len(value) for _, value in journal.entries))
     return shard, snapshots
 
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.requests import Assignment, RewardOutcome
+from fair_allocator.errors import ConfigurationError
 from fair_allocator.events import Control, Reason, Request, Reward
 from fair_allocator.log.base import INPUTS, JOURNAL, Outgoing, Record
 from fair_allocator.log.partitioner import partition_for
@@ -170,7 +171,10 @@ class Shard:
     def take_up(self, name: str, settings: Mapping[str, Any], fingerprint: str) -> None:
         """Make or change a pool of the configuration file, unless that was done before."""
         if self.table.applied.get(name) != fingerprint:
-            self._configure(name, settings)
+            try:
+                self._configure(name, settings)
+            except InvalidPool as error:
+                raise ConfigurationError(f"pools.{name}: {error}") from error
             self.table.applied[name] = fingerprint
             self._note(name, "f", fingerprint)
 
@@ -289,8 +293,9 @@ class Shard:
         return expired
 
     def _make_room(self, name: str, hosted: HostedPool) -> None:
-        oldest = hosted.oldest()
-        if oldest is not None:
+        while len(hosted.pool.open) >= self.settings.pending_per_pool:
+            oldest = hosted.oldest()
+            assert oldest is not None  # noqa: S101  (as many are open)
             request_id = oldest[1].request_id
             self.table.expire(hosted, request_id)
             self._note(name, "x", request_id)

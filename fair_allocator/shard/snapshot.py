@@ -109,6 +109,11 @@ class Snapshots:
         self._open: Manifest | None = None
         self._sent: list[int | None] = []
 
+    def trail(self, entries: int, size: int) -> None:
+        """Count entries written since the last generation by whoever was here before."""
+        self._since_entries += entries
+        self._since_bytes += size
+
     def resume(self, manifest: Manifest, offset: int, size: int) -> None:
         """Go on after the generation a shard was restored from."""
         self.generation = manifest.generation
@@ -127,8 +132,7 @@ class Snapshots:
         """
         for record in cut:
             if record.topic == JOURNAL:
-                self._since_entries += 1
-                self._since_bytes += len(record.value or b"")
+                self.trail(1, len(record.value or b""))
         if self._open is None:
             due = self._since_entries >= self._every and self._since_bytes >= self.bytes
             if not (due or whole) or not self._since_entries:

@@ -52,6 +52,7 @@ class PoolTable:
             hosted = HostedPool.from_state(json.loads(decompress(hosted)), self.bucket_of(name))
             self._pools[name] = hosted
             self._schedule(name, hosted)
+            self.used(name)
         return hosted
 
     def _known(self, name: str) -> HostedPool:
@@ -175,19 +176,24 @@ class PoolTable:
     # -- retiring -----------------------------------------------------------------------------
 
     def used(self, name: str) -> None:
-        """Note that a pool on demand was asked for, for `retire`."""
+        """Note that a pool on demand is in use, for `retire`."""
         self._used[name] = self.clock
         self._used.move_to_end(name)
 
     def retire(self, before: int) -> int:
         """Retire the pools on demand last used before a time and waiting for nothing timed."""
-        count = 0
+        count, waiting = 0, {}
         while self._used and next(iter(self._used.values())) < before:
             name, _ = self._used.popitem(last=False)
             hosted = self._pools.get(name)
-            if isinstance(hosted, HostedPool) and hosted.due() is None:
+            if not isinstance(hosted, HostedPool):
+                continue
+            if (due := hosted.due()) is not None:
+                waiting[name] = due
+            else:
                 self._pools[name] = compress(_encoded(hosted.state()), 1)
                 count += 1
+        self._used.update(waiting)  # looked at again when they have waited
         return count
 
     # -- snapshots ----------------------------------------------------------------------------

@@ -9,6 +9,7 @@ a process serves until it is killed; told "finish", until it has read all there 
 
 import os
 import sys
+from typing import Any
 
 from fair_allocator.log.base import INPUTS
 from fair_allocator.log.sqlite import SqliteLog
@@ -16,8 +17,12 @@ from fair_allocator.service import FilePool, Service, ServiceSettings
 from fair_allocator.shard import ShardSettings
 
 PARTITIONS = 2
-TEMPLATE = {"arms": {"a": "1/2", "b": "1/4", "c": 0}, "reward_timeout": 0.08, "default_reward": 0.5}
-POOLS = {
+TEMPLATE: dict[str, Any] = {
+    "arms": {"a": "1/2", "b": "1/4", "c": 0},
+    "reward_timeout": 0.08,
+    "default_reward": 0.5,
+}
+POOLS: dict[str, dict[str, Any]] = {
     "file-1": {"arms": {"x": "1/3", "y": "1/3", "z": "1/3"}, "learner": "thompson"},
     "file-2": {"arms": {"a": "0.9", "b": 0}, "learner": "exp3", "tolerance": 1},
 }

@@ -1,4 +1,4 @@
-"""Real processes on a real file, killed at any moment: nothing is lost and nothing counted twice."""
+"""Real processes on a real file, killed at any moment: nothing is lost, nothing counted twice."""
 
 import json
 import os

@@ -132,7 +132,7 @@ def test_a_restored_and_a_following_pool_equal_the_live_one_whatever_happens(
     name: str, rule: str, steps: list[Step], start: Arms, seed: int
 ) -> None:
     walk = Walk(SPECS[name], rule, start, seed)
-    if name == "t-fair-ucb":  # which judges its horizon by what is in force before round 1
+    if name == "t-fair-ucb":  # which may refuse a change before round 1
         walk.step("assign", 0)
     for action, number in steps:
         walk.step(action, number)

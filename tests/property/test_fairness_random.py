@@ -225,6 +225,25 @@ def test_quotas_in_force_are_those_by_which_entitlements_grow_next() -> None:
             assert pool.entitled == {name: before[name] + quotas[name] for name in quotas}
 
 
+@pytest.mark.parametrize("rounds", range(1, 9))
+@pytest.mark.parametrize("leaver", ["a", "b", "c"])
+def test_the_learner_gets_its_rounds_back_when_quotas_leave_room_again(
+    rounds: int, leaver: str
+) -> None:
+    """Counting in the coming round's share is for quotas that sum to exactly 1."""
+    arms = {"a": "1/2", "b": "1/4", "c": "1/4", IDLE: "0"}
+    audited = Audited(arms, rule="earliest-deadline")
+    for _ in range(rounds):
+        audited.play(IDLE)
+    del arms[leaver]
+    audited.reconfigure(arms)
+    for _ in range(20):
+        audited.play(IDLE)
+    for _ in range(40):
+        owed = [name for name, ahead in audited.deficits().items() if ahead > 0]
+        assert audited.play(IDLE).arm in (owed or [IDLE]), audited.story
+
+
 def test_the_worst_shortfall_is_remembered_when_its_arm_leaves() -> None:
     audited = Audited({"a": "1/2", IDLE: 0}, tolerance=2)
     for _ in range(4):

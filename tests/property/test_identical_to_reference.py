@@ -128,7 +128,7 @@ def test_every_choice_is_the_plain_one_with_a_thousand_arms(rule: str) -> None:
     random = Random(1_000)
     quotas = even(1_000, random) if rule == "max-deficit" else skewed(1_000, random)
     both = SideBySide.start(quotas, Fraction(0), rule, random)
-    both.run(250, REWARDS["often alike"], loss=0.05, delay=50)
+    both.run(150, REWARDS["often alike"], loss=0.05, delay=50)
 
 
 def test_every_choice_is_the_plain_one_in_a_long_run() -> None:

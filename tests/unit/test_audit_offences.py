@@ -73,6 +73,12 @@ OFFENCES: dict[str, tuple[Callable[[list[Record]], object], int, int | None, str
     "a division by nothing": (
         lambda log: log[0]["arms"]["cyd"].update(entitled="0/0"),
         0, 1, "arm 'cyd': entitlement '0/0' is not a fraction of at least 0"),
+    "pulls below 0": (
+        lambda log: log[0]["arms"]["cyd"].update(pulls=-1),
+        0, 1, "arm 'cyd' cannot have -1 pulls"),
+    "a round before the first": (
+        lambda log: log[0].update(round=0),
+        0, 0, "an epoch cannot begin with round 0"),
     "no such chunk": (
         lambda log: log[0].update(chunk=1),
         0, 1, "a complete epoch record has no chunk 1 of 1"),

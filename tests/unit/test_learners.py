@@ -487,6 +487,18 @@ def test_t_fair_ucb_refuses_a_horizon_too_short(
         t_fair(arms, horizon)
 
 
+def test_t_fair_ucb_refuses_a_change_before_the_first_round_and_judges_none_after_it() -> None:
+    pool = t_fair({"a": 0, "b": 0}, horizon=3)
+    before = pool.state()
+    with pytest.raises(InvalidPool, match="1 too short"):
+        pool.reconfigure(dict.fromkeys("wxyz", 0))
+    assert Pool.from_state(pool.state()).state() == before
+    play(pool, 0.5)
+    pool.reconfigure(dict.fromkeys("wxyz", 0))
+    restored = Pool.from_state(pool.state())
+    assert play(restored, 0.5, 9) == play(pool, 0.5, 9)
+
+
 def test_t_fair_ucb_sets_its_needs_anew_when_quotas_change() -> None:
     pool = t_fair({"a": "0.1", "b": "0.1"}, horizon=20)
     play(pool, 0.5, 4)

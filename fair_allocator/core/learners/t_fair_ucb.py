@@ -1,7 +1,6 @@
 """T-Fair-UCB, of the paper's appendix: all quotas first, then UCB1, up to a known horizon."""
 
 from collections.abc import Sequence
-from fractions import Fraction
 from math import floor
 from typing import ClassVar
 
@@ -38,7 +37,7 @@ class TFairUCB(UCB1):
     Parameters
     ----------
     horizon
-        The number of rounds T. A new pool whose arms need more than T pulls is refused.
+        The number of rounds T. Arms that need more than T pulls are refused before round 1.
     """
 
     name: ClassVar[str] = "t-fair-ucb"
@@ -53,26 +52,16 @@ class TFairUCB(UCB1):
         return {"horizon": self.horizon}
 
     def begin(self, arms: Arms, draws: Draws) -> None:
+        needed = [max(1, floor(quota * self.horizon)) for quota in arms.quotas()]
+        excess = sum(needed) - self.horizon
         # Once it has played, a pool may be one restored in the middle of a change.
-        if not any(arms.pulls) and max(arms.joined) == 1:
-            self._check(arms.quotas())
-        super().begin(arms, draws)
-        self._lacking = Lacking(arms, self._needed(arms.quotas()))
-
-    def reshape(self, arms: Arms, kept: Sequence[int | None]) -> None:  # noqa: ARG002
-        super().begin(arms, self.draws)
-        self._lacking = Lacking(arms, self._needed(arms.quotas()))
-
-    def _needed(self, quotas: Sequence[Fraction]) -> list[int]:
-        return [max(1, floor(quota * self.horizon)) for quota in quotas]
-
-    def _check(self, quotas: Sequence[Fraction]) -> None:
-        total = sum(self._needed(quotas))
-        if total > self.horizon:
+        if excess > 0 and max(arms.joined) == 1 and not any(arms.pulls):
             raise InvalidPool(
-                f"horizon {self.horizon} is {total - self.horizon} too short: the arms need "
-                f"{total} pulls; lengthen it, or lower the quotas"
+                f"horizon {self.horizon} is {excess} too short: the arms need "
+                f"{sum(needed)} pulls; lengthen it, or lower the quotas"
             )
+        super().begin(arms, draws)
+        self._lacking = Lacking(arms, needed)
 
     def choose(self, round: int) -> Choice:
         first = self._lacking.first()

@@ -1,0 +1,17 @@
+"""Experiments: the paper's figures, instances of one's own, and the price of a quota.
+
+policies   an instance (means, quotas) and the policies that are compared on it
+chance     the rewards of a run, a function of (seed, run, round) alone
+batch      the vectorised engine: many runs at once in numpy
+single     the same by the core's own `Pool`, run by run
+spread     the runs of a job over processes
+regret     regret, r-regret and the paper's bounds
+figures    Figures 2, 3 and 4 of the paper as numbers
+findings   what agrees with the paper and what does not, from those numbers
+scenario   an instance of one's own, read from TOML
+world      its rewards, delays and losses
+trial      what its policies do in it, by the core
+advice     what quotas and a tolerance cost
+drawing    PNG and SVG
+writing    JSON, CSV and Markdown
+"""

@@ -1,0 +1,30 @@
+"""The chance of a run: a function of (seed, run, round) alone.
+
+Every policy meets the same luck in run j, in either engine and in whatever process it plays.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from fair_allocator.simulate.policies import Floats
+
+MOST: Final = (1 << 64) - 1
+"""The largest seed, and the largest number of a run."""
+
+_AT_ONCE: Final = 2048
+
+
+def generator(seed: int, run: int, stream: int = 0) -> np.random.Generator:
+    """Return the random numbers of a run; other streams are for other purposes."""
+    key = np.array([seed, run], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=key, counter=stream << 128))
+
+
+def uniforms(seed: int, runs: Sequence[int], horizon: int) -> Iterator[Floats]:
+    """Yield for each round one number in [0, 1) per run: an arm pays if it is below its mean."""
+    sources = [generator(seed, run) for run in runs]
+    for start in range(0, horizon, _AT_ONCE):
+        size = min(_AT_ONCE, horizon - start)
+        yield from np.stack([source.random(size) for source in sources], axis=1)

@@ -1,0 +1,202 @@
+"""Figures 2, 3 and 4 of the paper, as numbers."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from fair_allocator.simulate.batch import Played, Progress
+from fair_allocator.simulate.policies import (
+    COST,
+    ETAS,
+    GUARANTEE,
+    T_FAIR_UCB,
+    UCB1,
+    Floats,
+    fair_ucb,
+    lfg,
+)
+from fair_allocator.simulate.regret import (
+    distribution_free_shape,
+    fair_ucb_bound,
+    fairness_cost_bound,
+    max_deficit,
+    r_regret,
+    regret,
+    ucb1_bound,
+)
+from fair_allocator.simulate.spread import Job
+
+FIGURES: Final = ("2", "3", "4")
+RUNS: Final = 20
+HORIZON: Final = 1_000_000
+SHORT: Final = 200
+"""How far the paper's Figure 4 goes."""
+LATER: Final = 20_000
+"""How far it is followed here, to see where its curves end."""
+MORE_RUNS: Final = 50
+"""Figure 4 is short, so it is played so many times as often as the others."""
+FEWER_RUNS: Final = 10
+"""And as far as `LATER` so many times as often."""
+
+LFGS: Final = tuple(lfg(eta) for eta in ETAS)
+_STEPS: Final = 12
+_PER_DECADE: Final = 12
+
+Play = Callable[[Job, Progress], dict[str, Played]]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A mean over runs with its standard error, or a bound, which has no runs.
+
+    Attributes
+    ----------
+    worst
+        The largest ``floor(quota * t) - pulls`` of any arm at any round in any run, exactly:
+        one number, or one for each x where each x is a pool of its own.
+    """
+
+    x: list[int]
+    mean: list[float]
+    se: list[float]
+    runs: int
+    worst: int | list[int] | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        data = {"x": self.x, "mean": self.mean, "se": self.se, "runs": self.runs}
+        return data if self.worst is None else {**data, "worst": self.worst}
+
+
+Figure = dict[str, Curve]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """What was played, and the figures that came of it."""
+
+    figures: dict[str, Figure]
+    runs: int
+    horizon: int
+    seed: int
+
+
+def tolerances(horizon: int) -> list[int]:
+    """Return the tolerances of Figure 2: 0 to 60,000 at the paper's horizon.
+
+    >>> tolerances(1_000_000)[:3], tolerances(1_000_000)[-1]
+    ([0, 5000, 10000], 60000)
+    """
+    return sorted({6 * step * horizon // (100 * _STEPS) for step in range(_STEPS + 1)})
+
+
+def checkpoints(horizon: int) -> list[int]:
+    """Return rounds evenly spread on a logarithmic scale, the horizon among them."""
+    steps = max(2, round(_PER_DECADE * np.log10(horizon)) + 1)
+    return sorted({round(t) for t in np.geomspace(1, horizon, steps)})
+
+
+def jobs(wanted: Sequence[str], runs: int, horizon: int, seed: int) -> dict[str, Job]:
+    """Return what must be played for these figures; Figures 2 and 3 share what they can."""
+    needed = {}
+    slacks = tolerances(horizon) if "2" in wanted else [0]
+    policies = [fair_ucb(slack, f"fair-ucb alpha={slack}") for slack in slacks]
+    policies.append(UCB1)
+    if "3" in wanted:
+        policies += [T_FAIR_UCB, *LFGS]
+    if {"2", "3"} & set(wanted):
+        points = tuple(checkpoints(horizon))
+        needed["cost"] = Job(COST, tuple(policies), runs, horizon, seed, points)
+    if "4" in wanted:
+        short, later = min(SHORT, horizon), min(LATER, horizon)
+        both = (fair_ucb(), UCB1, *LFGS)
+        every = tuple(range(1, short + 1))
+        needed["guarantee"] = Job(GUARANTEE, both, runs * MORE_RUNS, short, seed, every)
+        points = tuple(checkpoints(later))
+        needed["later"] = Job(GUARANTEE, both, runs * FEWER_RUNS, later, seed, points)
+    return needed
+
+
+def make(
+    wanted: Sequence[str], runs: int, horizon: int, seed: int, play: Play, tick: Progress
+) -> Paper:
+    """Play what the figures need, and draw the numbers from it."""
+    needed = jobs(wanted, runs, horizon, seed)
+    played = {name: play(job, tick) for name, job in needed.items()}
+    figures: dict[str, Figure] = {}
+    if "2" in wanted:
+        figures["2"] = _cost_of_fairness(needed["cost"], played["cost"])
+    if "3" in wanted:
+        figures["3"] = _r_regret(needed["cost"], played["cost"])
+    if "4" in wanted:
+        figures["4"] = _guarantee(needed["guarantee"], played["guarantee"], "")
+        figures["4"] |= _guarantee(needed["later"], played["later"], " later")
+    return Paper(figures, runs, horizon, seed)
+
+
+def _cost_of_fairness(job: Job, played: dict[str, Played]) -> Figure:
+    """Draw regret and largest deficit at the horizon against the tolerance."""
+    end, slacks = [job.horizon], tolerances(job.horizon)
+    fair = [played[f"fair-ucb alpha={slack}"] for slack in slacks]
+    plain = [played["ucb1"]] * len(slacks)
+    figure = {}
+    for name, outcomes in (("fair-ucb", fair), ("ucb1", plain)):
+        last = [outcome.pulls[-1:] for outcome in outcomes]
+        worst = [int(outcome.worst.max()) for outcome in outcomes]
+        costs = np.concatenate([regret(job.instance, pulls) for pulls in last])
+        short = np.concatenate([max_deficit(job.instance, pulls, end) for pulls in last])
+        figure[name] = _over_runs(slacks, costs, worst)
+        figure[f"{name} violation"] = _over_runs(slacks, short, worst)
+    cost = fairness_cost_bound(job.instance, job.horizon, slacks)
+    figure["fair-ucb bound"] = _bound(slacks, cost)
+    figure["ucb1 bound"] = _bound(slacks, ucb1_bound(job.instance, [job.horizon] * len(slacks)))
+    figure["fair-ucb violation bound"] = _bound(slacks, np.array(slacks) + 1.0)
+    return figure
+
+
+def _r_regret(job: Job, played: dict[str, Played]) -> Figure:
+    """Draw r-regret against t; plain UCB1, to which nothing is owed, has its regret."""
+    rounds = list(job.checkpoints)
+    names = {"fair-ucb": "fair-ucb alpha=0", "t-fair-ucb": "t-fair-ucb"}
+    names |= {policy.name: policy.name for policy in LFGS}
+    figure = {}
+    for name, policy in names.items():
+        pulls, worst = played[policy]
+        costs = r_regret(job.instance, pulls, rounds)
+        figure[name] = _over_runs(rounds, costs, int(worst.max()))
+    plain = played["ucb1"]
+    costs = regret(job.instance, plain.pulls)
+    figure["ucb1"] = _over_runs(rounds, costs, int(plain.worst.max()))
+    figure["fair-ucb bound"] = _bound(rounds, fair_ucb_bound(job.instance, rounds))
+    figure["ucb1 bound"] = _bound(rounds, ucb1_bound(job.instance, rounds))
+    figure["t-fair-ucb bound"] = _bound([job.horizon], fair_ucb_bound(job.instance, [job.horizon]))
+    shape = distribution_free_shape(rounds)
+    shape *= figure["fair-ucb"].mean[-1] / shape[-1]
+    figure["distribution-free shape"] = _bound(rounds, shape)
+    return figure
+
+
+def _guarantee(job: Job, played: dict[str, Played], suffix: str) -> Figure:
+    """Draw the largest deficit against t."""
+    rounds = list(job.checkpoints)
+    figure = {
+        name + suffix: _over_runs(
+            rounds, max_deficit(job.instance, pulls, rounds), int(worst.max())
+        )
+        for name, (pulls, worst) in played.items()
+    }
+    figure["fair-ucb bound" + suffix] = _bound(rounds, np.ones(len(rounds)))
+    return figure
+
+
+def _over_runs(x: list[int], values: Floats, worst: int | list[int]) -> Curve:
+    """Average values by [x, run]."""
+    runs = values.shape[1]
+    se = values.std(axis=1, ddof=1) / np.sqrt(runs)
+    return Curve(x, values.mean(axis=1).tolist(), se.tolist(), runs, worst)
+
+
+def _bound(x: list[int], values: Floats) -> Curve:
+    return Curve(x, values.tolist(), [0.0] * len(x), 0)

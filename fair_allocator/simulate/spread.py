@@ -1,0 +1,108 @@
+"""The runs of a job over processes; what comes of them does not depend on how they are split."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, wait
+from itertools import groupby
+from multiprocessing import get_context
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from fair_allocator.simulate import batch, single
+from fair_allocator.simulate.batch import Played, Progress, Row
+from fair_allocator.simulate.policies import Instance, Policy
+
+ENGINES: Final = {"core": single.play, "vectorised": batch.play}
+
+SMALL: Final = 20_000
+"""Decisions up to which the core is as fast as the vectorised engine."""
+
+_POLL_SECONDS: Final = 0.2
+
+
+class Job(NamedTuple):
+    """Policies on an instance, each in runs 0, 1, 2 and so on."""
+
+    instance: Instance
+    policies: tuple[Policy, ...]
+    runs: int
+    horizon: int
+    seed: int
+    checkpoints: tuple[int, ...]
+
+    @property
+    def decisions(self) -> int:
+        """How many choices there are to make."""
+        return len(self.policies) * self.runs * self.horizon
+
+
+def play(
+    job: Job, processes: int = 1, engine: str = "auto", tick: Progress = lambda _: None
+) -> dict[str, Played]:
+    """Return what came of each policy, by name; [run] is the last but one axis of its pulls."""
+    if engine == "auto":
+        engine = "core" if job.decisions <= SMALL else "vectorised"
+    parts = list(_parts(job, processes))
+    if processes == 1:
+        played = [_play(engine, job, rows, tick) for rows in parts]
+    else:
+        played = _in_processes(engine, job, parts, processes, tick)
+    found = {}
+    for rows, (pulls, worst) in zip(parts, played, strict=True):
+        for at, row in enumerate(rows):
+            found[row] = pulls[:, at], worst[at]
+    outcomes = {}
+    for policy in job.policies:
+        runs = [found[Row(policy, run)] for run in range(job.runs)]
+        pulls = np.stack([each for each, _ in runs], axis=1)
+        outcomes[policy.name] = Played(pulls, np.array([worst for _, worst in runs]))
+    return outcomes
+
+
+def _parts(job: Job, processes: int) -> Iterator[list[Row]]:
+    """Split the rows into batches that can be played together, one of each kind per process."""
+
+    rules = {policy: policy.rule_on(job.instance) for policy in job.policies}
+    rule_of = {policy.learner: rule for policy, rule in rules.items() if rule != "none"}
+
+    def kind(policy: Policy) -> tuple[str, str]:
+        # What forces nothing can go with what does.
+        rule = rules[policy]
+        return policy.learner, rule_of.get(policy.learner, rule) if rule == "none" else rule
+
+    for _, group in groupby(sorted(job.policies, key=kind), kind):
+        rows = [Row(policy, run) for policy in group for run in range(job.runs)]
+        size = -(-len(rows) // processes)
+        yield from (rows[at : at + size] for at in range(0, len(rows), size))
+
+
+def _play(engine: str, job: Job, rows: Sequence[Row], tick: Progress) -> Played:
+    return ENGINES[engine](job.instance, rows, job.horizon, job.seed, job.checkpoints, tick)
+
+
+_told: Any = None
+"""In a worker: the queue on which it tells how far it got."""
+
+
+def _listen(queue: Any) -> None:
+    global _told
+    _told = queue
+
+
+def _play_and_tell(engine: str, job: Job, rows: Sequence[Row]) -> Played:
+    return _play(engine, job, rows, _told.put)
+
+
+def _in_processes(
+    engine: str, job: Job, parts: Sequence[list[Row]], processes: int, tick: Progress
+) -> list[Played]:
+    context = get_context("spawn")
+    queue = context.SimpleQueue()
+    with ProcessPoolExecutor(processes, context, _listen, (queue,)) as pool:
+        futures = [pool.submit(_play_and_tell, engine, job, rows) for rows in parts]
+        waiting = set(futures)
+        while waiting:
+            waiting = wait(waiting, _POLL_SECONDS).not_done
+            while not queue.empty():
+                tick(queue.get())
+        return [future.result() for future in futures]
