@@ -115,7 +115,8 @@ class Service:
     def drain(self) -> None:
         """Snapshot every shard, so that the next start has nothing to replay."""
         try:
-            for _ in ("the parts", "the manifest"):
+            # The parts and the manifest of a generation under way, then those of a last one.
+            for _ in range(4):
                 self._commit(whole=True)
         except (CommitFailed, LogUnavailable) as error:
             logger.warning("no last snapshot (%s); the next start replays the journal", error)

@@ -22,6 +22,7 @@ from fair_allocator.cli import (
     run,
     schema,
     send,
+    simulate,
 )
 from fair_allocator.cli.options import PROGRAM, Formatter
 from fair_allocator.demo import command as demo
@@ -39,6 +40,7 @@ _COMMANDS: Final = (
     dead_letters,
     export,
     import_,
+    simulate,
     schema,
 )
 

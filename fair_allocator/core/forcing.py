@@ -74,6 +74,7 @@ class Forcing(ABC):
             for arm in due:
                 if self._filed[arm] != round:
                     continue
+                self._filed[arm] = NEVER
                 since = owed_from(self._arms, self._terms, arm)
                 if since <= round:
                     owed.append(arm)
@@ -92,8 +93,6 @@ class Forcing(ABC):
         self._wait(arm, max(round, owed_from(self._arms, self._terms, arm)))
 
     def _wait(self, arm: int, since: int) -> None:
-        if self._filed[arm] == since:
-            return
         self._filed[arm] = since
         if since < NEVER:
             self._wheel.setdefault(since, []).append(arm)

@@ -220,10 +220,10 @@ class Shard:
             self._check_template(name)
         elif hosted.hosting.paused:
             raise Unusable(Reason.PAUSED, f"pool {name!r} is paused")
-        if record.timestamp > table.clock:
-            self._advance(record.timestamp)
         if hosted is None or self._is_outdated(hosted):
             hosted = self._from_template(name)
+        if record.timestamp > table.clock:
+            self._advance(record.timestamp)
         known = hosted.pool.recall(event.request_id)
         if known is not None:
             self.tally.repeats += 1

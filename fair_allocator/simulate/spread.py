@@ -61,7 +61,6 @@ def play(
 
 def _parts(job: Job, processes: int) -> Iterator[list[Row]]:
     """Split the rows into batches that can be played together, one of each kind per process."""
-
     rules = {policy: policy.rule_on(job.instance) for policy in job.policies}
     rule_of = {policy.learner: rule for policy, rule in rules.items() if rule != "none"}
 

@@ -18,7 +18,7 @@ from random import Random
 from unittest.mock import patch
 
 from fair_allocator.errors import JournalBroken
-from fair_allocator.log.base import INPUTS, OUTPUTS, Record
+from fair_allocator.log.base import INPUTS, OUTPUTS, Committed, Record
 from fair_allocator.log.sqlite import Memory, SqliteClient, SqliteLog
 from fair_allocator.service import Service
 from fair_allocator.shard import Shard, restore, snapshot
@@ -165,6 +165,30 @@ class CrashedRun(Run):
             live = log.service.shards[partition].canonical()
             restored = self.restored(log.inner, partition).canonical()
             require(restored == live, "I2: partition", partition, live, restored)
+            if self.rng.random() < 0.1:
+                hint = str(self.rng.choice(("", "?", -1, *range(0, 60, 7))))
+                with patch.object(log.inner, "committed", return_value=Committed({}, hint)):
+                    restored = self.restored(log.inner, partition).canonical()
+                require(restored == live, "I2: with hint", hint, "partition", partition)
+            if self.rng.random() < 0.2:
+                self._spoil_entry(log.inner, partition, live)
+
+    def _spoil_entry(self, log: SqliteLog, partition: int, live: bytes) -> None:
+        """Damage an entry for a while: it is refused, or was not needed."""
+        journal = Journal(self.memory, partition)
+        entries = journal.entries()
+        if not entries:
+            return
+        record = self.rng.choice((entries[-1], self.rng.choice(entries)))
+        value = spoilt(record.value or b"", self.rng)
+        with journal.damaged(record, value):
+            try:
+                found = self.restored(log, partition).canonical()
+            except JournalBroken:
+                self.faults.hits["entry refused"] += 1
+            else:
+                require(found == live, "a damaged entry was folded:", record, value)
+                self.faults.hits["entry not needed"] += 1
 
 
 class Replay(Run):
@@ -211,26 +235,6 @@ def _settled(shard: Shard) -> bytes:
     return shard.canonical().partition(b",")[2]
 
 
-def _spoil_entries(run: CrashedRun, states: dict[int, Shard]) -> None:
-    """Damage the last entry of each journal, and another: it is refused, or was not needed."""
-    rng, hits = run.rng, run.faults.hits
-    with run.opened() as log:
-        for partition, live in states.items():
-            journal = Journal(run.memory, partition)
-            entries = journal.entries()
-            for record in (entries[-1], rng.choice(entries)) if entries else ():
-                value = spoilt(record.value or b"", rng)
-                with journal.damaged(record, value):
-                    try:
-                        found = run.restored(log, partition)
-                    except JournalBroken:
-                        hits["entry refused"] += 1
-                        continue
-                same = found.canonical() == live.canonical()
-                require(same, "a damaged entry was folded:", record, value)
-                hits["entry not needed"] += 1
-
-
 def simulate(seed: int) -> Counter[str]:
     """Play a seed's schedule; raise whatever is wrong with it."""
     plan = make_plan(seed)
@@ -240,7 +244,6 @@ def simulate(seed: int) -> Counter[str]:
         counts = verify(crashed.client, plan.rules)
         states = crashed.states()
         require(counts == counts_of(states), "I3:", counts, counts_of(states))
-        _spoil_entries(crashed, states)
         replay = Replay(plan, crashed.script)
         replay.run()
         for name, records in replay.outputs().items():

@@ -38,7 +38,7 @@ class UCB1(Learner):
         self._width = [0.0] * len(arms)
         self._tree: LineTournament | None = None
         # What happens to an arm between two choices is looked at once, when it matters.
-        self._changed = set(range(len(arms)))
+        self._changed = {a for a in range(len(arms)) if arms.observed[a] or arms.pending[a]}
 
     def _look(self, arm: int) -> None:
         """Recompute an arm's line."""

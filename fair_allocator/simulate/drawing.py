@@ -1,0 +1,149 @@
+"""The pictures, as PNG and SVG."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from fair_allocator.errors import ConfigurationError
+from fair_allocator.simulate.figures import LFGS, Curve, Figure, Paper
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+
+COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444")
+"""Okabe and Ito's palette, told apart by every kind of eye."""
+
+_FAIR, _PLAIN, _BOUND = COLOURS[0], COLOURS[1], "#777777"
+_LFG: Final = ("#F3C35B", "#E69F00", "#B57D00", "#7A5400")
+_DPI: Final = 100
+
+
+def picture(panels: int, title: str) -> tuple["Picture", list["Axes"]]:
+    """Return an empty picture with panels side by side.
+
+    Raises
+    ------
+    ConfigurationError
+        If matplotlib is not there.
+    """
+    try:
+        from matplotlib.figure import Figure as Picture
+    except ImportError:
+        raise ConfigurationError(
+            "pictures need matplotlib: pip install 'fair-allocator[plots]'"
+        ) from None
+    drawn = Picture(figsize=(5.6 * panels, 4.3), layout="constrained")
+    axes = [drawn.add_subplot(1, panels, number + 1) for number in range(panels)]
+    for each in axes:
+        each.grid(visible=True, color="#e6e6e6", linewidth=0.7)
+        each.spines[["top", "right"]].set_visible(False)
+    drawn.suptitle(title, fontsize=12, fontweight="bold")
+    return drawn, axes
+
+
+def save(drawn: "Picture", stem: Path) -> list[Path]:
+    """Write a picture as PNG and SVG, the same bytes for the same numbers."""
+    from matplotlib import rc_context
+
+    with rc_context({"svg.hashsalt": "fair-allocator"}):
+        drawn.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+    drawn.savefig(stem.with_suffix(".png"), dpi=_DPI)
+    return [stem.with_suffix(".png"), stem.with_suffix(".svg")]
+
+
+def line(axes: "Axes", curve: Curve, label: str, colour: str, **style: Any) -> None:
+    """Draw a mean with two standard errors around it."""
+    low = [mean - 2 * se for mean, se in zip(curve.mean, curve.se, strict=True)]
+    high = [mean + 2 * se for mean, se in zip(curve.mean, curve.se, strict=True)]
+    axes.fill_between(curve.x, low, high, color=colour, alpha=0.2, linewidth=0)
+    axes.plot(curve.x, curve.mean, color=colour, label=label, **{"linewidth": 1.8, **style})
+
+
+def bound(axes: "Axes", curve: Curve, label: str, style: str = "--") -> None:
+    """Draw what a curve must stay below."""
+    axes.plot(curve.x, curve.mean, color=_BOUND, linestyle=style, linewidth=1.3, label=label)
+
+
+def thousands(axes: "Axes", *which: str) -> None:
+    """Write the numbers of these axes in full, with commas."""
+    from matplotlib.ticker import StrMethodFormatter
+
+    for name in which:
+        getattr(axes, f"{name}axis").set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+
+
+def draw_paper(paper: Paper, directory: Path) -> list[Path]:
+    """Draw the figures that were made."""
+    drawn = {"2": _draw_cost, "3": _draw_r_regret, "4": _draw_guarantee}
+    paths: list[Path] = []
+    for name, figure in paper.figures.items():
+        paths += save(drawn[name](figure), directory / f"paper-figure{name}")
+    return paths
+
+
+def _draw_cost(figure: Figure) -> "Picture":
+    fair = figure["fair-ucb"]
+    drawn, (left, right) = picture(2, f"Figure 2: what fairness costs ({fair.runs} runs)")
+    bound(left, figure["fair-ucb bound"], "bound on Fair-UCB (Theorem 4)")
+    bound(left, figure["ucb1 bound"], "bound on UCB1", ":")
+    line(left, figure["ucb1"], "UCB1, no quotas", _PLAIN)
+    line(left, fair, "Fair-UCB", _FAIR, marker="o", markersize=3.5)
+    left.set(ylabel="regret", yscale="log", title="Regret at the horizon")
+    line(right, figure["ucb1 violation"], "UCB1, no quotas", _PLAIN)
+    line(right, figure["fair-ucb violation"], "Fair-UCB", _FAIR, marker="o", markersize=3.5)
+    bound(right, figure["fair-ucb violation bound"], "bound: tolerance + 1")
+    right.set(ylabel="largest r T - N, in pulls", title="Largest deficit at the horizon")
+    for axes in (left, right):
+        axes.set_xlabel("tolerance alpha, in pulls")
+        axes.legend(frameon=False, fontsize=8.5)
+    thousands(left, "x")
+    thousands(right, "x", "y")
+    return drawn
+
+
+def _draw_r_regret(figure: Figure) -> "Picture":
+    fair = figure["fair-ucb"]
+    drawn, (axes,) = picture(1, f"Figure 3: r-regret ({fair.runs} runs)")
+    drawn.set_size_inches(8, 5.2)
+    bound(axes, figure["fair-ucb bound"], "bound on Fair-UCB (Theorem 2)")
+    bound(axes, figure["distribution-free shape"], "shape sqrt(t ln t) of Theorem 3", ":")
+    end = figure["t-fair-ucb bound"]
+    axes.plot(end.x, end.mean, "v", color=COLOURS[2], label="bound on T-Fair-UCB, at T")
+    line(axes, figure["ucb1"], "UCB1, no quotas: its regret", _PLAIN)
+    line(axes, figure["t-fair-ucb"], "T-Fair-UCB, T known", COLOURS[2])
+    for policy, colour in zip(LFGS, _LFG, strict=True):
+        line(axes, figure[policy.name], policy.name.replace("lfg", "LFG,"), colour, linewidth=1.3)
+    line(axes, fair, "Fair-UCB", _FAIR, linewidth=2.4)
+    axes.set_xscale("log")
+    axes.set_yscale("symlog", linthresh=1)
+    axes.set(xlabel="round t", ylabel="r-regret")
+    axes.set_xlim(1, fair.x[-1] * 1.3)
+    drawn.legend(loc="outside right center", frameon=False, fontsize=8.5)
+    return drawn
+
+
+def _draw_guarantee(figure: Figure) -> "Picture":
+    fair = figure["fair-ucb"]
+    later = figure["fair-ucb later"]
+    title = f"Figure 4: who keeps the quotas ({fair.runs:,} runs; later {later.runs:,})"
+    drawn, panels = picture(2, title)
+    for axes, suffix in zip(panels, ("", " later"), strict=True):
+        line(axes, figure["ucb1" + suffix], "UCB1, no quotas", _PLAIN)
+        for policy, colour in zip(LFGS, _LFG, strict=True):
+            curve = figure[policy.name + suffix]
+            line(axes, curve, policy.name.replace("lfg", "LFG,"), colour, linewidth=1.4)
+        bound(axes, figure["fair-ucb bound" + suffix], "bound: tolerance + 1")
+        line(axes, figure["fair-ucb" + suffix], "Fair-UCB", _FAIR, linewidth=2.4)
+        axes.set(xlabel="round t", ylabel="mean of max (r t - N), in pulls")
+    panels[0].set_title("Up to the paper's end")
+    panels[0].legend(frameon=False, fontsize=8.5)
+    panels[1].set_title("Followed further")
+    panels[1].set_xscale("log")
+    panels[1].set_yscale("symlog", linthresh=10)
+    return drawn
+
+
+def palette(names: Sequence[str]) -> dict[str, str]:
+    """Return a colour for each name."""
+    return {name: COLOURS[at % len(COLOURS)] for at, name in enumerate(names)}

@@ -1,0 +1,177 @@
+"""What agrees with the paper and what does not, read off the numbers of a run."""
+
+from collections.abc import Iterator
+from math import hypot, log, log10
+from typing import Final, NamedTuple
+
+from fair_allocator.simulate.figures import LFGS, Curve, Figure, Paper
+from fair_allocator.simulate.policies import COST, Instance
+
+_SURE: Final = 4.0
+"""Standard errors beyond which a difference is not chance: about 1 in 16,000 for each point."""
+
+_COMPARABLE: Final = 2.0
+"""Two curves are called comparable within this factor."""
+
+
+class Finding(NamedTuple):
+    """A claim of the paper, whether the numbers bear it out, and the numbers."""
+
+    figure: str
+    claim: str
+    agrees: bool
+    numbers: str
+
+
+def findings(paper: Paper) -> list[Finding]:
+    """Return what the figures that were made say."""
+    checks = {"2": _cost, "3": _r_regret, "4": _guarantee}
+    return [
+        Finding(name, *found)
+        for name, figure in paper.figures.items()
+        for found in checks[name](figure)
+    ]
+
+
+Found = Iterator[tuple[str, bool, str]]
+
+
+def _cost(figure: Figure) -> Found:
+    fair, plain = figure["fair-ucb"], figure["ucb1"]
+    short, bound = figure["fair-ucb violation"], figure["fair-ucb bound"]
+    slacks, worst = fair.x, fair.worst
+    assert isinstance(worst, list)
+    yield (
+        "no arm is ever short by more than the tolerance",
+        all(w <= slack for w, slack in zip(worst, slacks, strict=True)),
+        f"worst floor(r t) - N over every t, arm and run, for the tolerances {_list(slacks)}: "
+        f"{_list(worst)}",
+    )
+    yield (
+        "regret falls as the tolerance grows",
+        all(_below(fair, at + 1, fair, at) for at in range(len(slacks) - 1)),
+        f"from {fair.mean[0]:,.0f} at {slacks[0]:,} to {fair.mean[-1]:,.0f} at {slacks[-1]:,} "
+        f"(standard errors {fair.se[0]:,.0f} and {fair.se[-1]:,.0f})",
+    )
+    same = [at for at in range(len(slacks)) if _below(fair, at, plain, at)]
+    yield (
+        "from some tolerance on, quotas cost nothing beside UCB1",
+        bool(same),
+        f"from {slacks[same[0]]:,} on: {fair.mean[same[0]]:,.0f} against UCB1's "
+        f"{plain.mean[0]:,.0f}; with no tolerance the regret is "
+        f"{fair.mean[0] / plain.mean[0]:.1f} times UCB1's"
+        if same
+        else f"UCB1 has {plain.mean[0]:,.0f}, Fair-UCB at the end still {fair.mean[-1]:,.0f}",
+    )
+    yield (
+        "the largest deficit grows with the tolerance up to there",
+        all(_below(short, at, short, at + 1) for at in range(len(slacks) - 1)),
+        f"from {short.mean[0]:,.1f} to {short.mean[-1]:,.0f}",
+    )
+    yield _bounded("regret stays below Theorem 4 in the appendix's form", fair, bound)
+    yield _bounded("UCB1's regret stays below its bound", plain, figure["ucb1 bound"])
+
+
+def _r_regret(figure: Figure) -> Found:
+    fair, last = figure["fair-ucb"], len(figure["fair-ucb"].x) - 1
+    yield (
+        "Fair-UCB keeps every quota at every round; LFG only in the long run",
+        fair.worst == 0,
+        f"worst floor(r t) - N: Fair-UCB {fair.worst}; "
+        + ", ".join(f"{p.name} {figure[p.name].worst:,}" for p in LFGS),
+    )
+    yield _bounded("r-regret stays below Theorem 2 at every t", fair, figure["fair-ucb bound"])
+    yield _bounded(
+        "T-Fair-UCB's r-regret at the horizon stays below its bound",
+        _end(figure["t-fair-ucb"]),
+        figure["t-fair-ucb bound"],
+    )
+    before = max(at for at, t in enumerate(fair.x) if t * 10 <= fair.x[-1] or at == 0)
+    power = log10(fair.mean[-1] / fair.mean[before]) / log10(fair.x[-1] / fair.x[before])
+    yield (
+        "r-regret grows no faster than a logarithm",
+        power < 1 / log(fair.x[before]) * 1.5,
+        f"{fair.mean[before]:,.0f} at t = {fair.x[before]:,} and {fair.mean[-1]:,.0f} at "
+        f"t = {fair.x[-1]:,}: like t to the power {power:.2f} there; a logarithm would be "
+        f"{1 / log(fair.x[before]):.2f}, Theorem 3's shape 0.5",
+    )
+    ratios = {p.name: figure[p.name].mean[last] / fair.mean[last] for p in LFGS}
+    alike = [name for name, r in ratios.items() if 1 / _COMPARABLE <= r <= _COMPARABLE]
+    yield (
+        f"Fair-UCB and LFG are comparable in r-regret (within a factor of {_COMPARABLE:.0f})",
+        len(alike) == len(ratios),
+        f"at the end Fair-UCB has {fair.mean[last]:,.0f}, LFG "
+        + ", ".join(f"{figure[name].mean[last]:,.0f} ({name[4:]})" for name in ratios),
+    )
+    settled = settled_from(COST)
+    yield (
+        "r-regret is constant once the quotas alone tell the arms apart",
+        fair.x[-1] >= settled,
+        f"on this instance that begins at t = {settled:,}; the run ends at {fair.x[-1]:,}, so "
+        "the constant cannot be seen in it",
+    )
+
+
+def _guarantee(figure: Figure) -> Found:
+    fair = figure["fair-ucb"]
+    yield (
+        "Fair-UCB keeps every quota at every round",
+        fair.worst == 0 and max(fair.mean) < 1,
+        f"worst floor(r t) - N {fair.worst}, largest mean of max(r t - N) {max(fair.mean):.2f}; "
+        "worst of LFG "
+        + ", ".join(f"{figure[p.name].worst} ({p.name[4:]})" for p in LFGS)
+        + f"; of UCB1 {figure['ucb1'].worst}",
+    )
+    t = fair.x[-1]
+    yield (
+        f"LFG's deficit seems to grow up to t = {t}",
+        all(figure[p.name].mean[-1] > figure[p.name].mean[t // 4 - 1] for p in LFGS),
+        "mean of max(r t - N) at the end: "
+        + ", ".join(f"{figure[p.name].mean[-1]:.1f} ({p.name[4:]})" for p in LFGS),
+    )
+    ends = {p.name[4:]: _end(figure[p.name + " later"]) for p in LFGS}
+    t = figure["fair-ucb later"].x[-1]
+    yield (
+        "LFG's deficit goes back to zero in the end",
+        all(end.mean[0] < 1 for end in ends.values()),
+        f"at t = {t:,}: "
+        + ", ".join(f"{end.mean[0]:,.1f} ({name})" for name, end in ends.items())
+        + "; with a large eta it settles near eta times the arm's gap and stays there: only the "
+        "missing share of the rounds goes to zero, not the missing pulls",
+    )
+
+
+def settled_from(instance: Instance) -> int:
+    """Return the first t from which every costly arm is promised ``8 ln t / gap^2`` pulls."""
+
+    def missing(t: float) -> bool:
+        return any(
+            float(quota) * t < 8 * log(t) / gap**2
+            for quota, gap in zip(instance.quotas, instance.gaps, strict=True)
+            if gap > 0
+        )
+
+    low, high = 3, 1 << 60
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if missing(middle) else (low, middle)
+    return high
+
+
+def _below(one: Curve, at: int, other: Curve, where: int) -> bool:
+    """Tell whether one point is not surely above another."""
+    noise = _SURE * hypot(one.se[at], other.se[where])
+    return one.mean[at] <= other.mean[where] + noise + 1e-9
+
+
+def _bounded(claim: str, curve: Curve, bound: Curve) -> tuple[str, bool, str]:
+    agrees = all(_below(curve, at, bound, at) for at in range(len(curve.x)))
+    return claim, agrees, f"{curve.mean[-1]:,.0f} against {bound.mean[-1]:,.0f} at the end"
+
+
+def _end(curve: Curve) -> Curve:
+    return Curve(curve.x[-1:], curve.mean[-1:], curve.se[-1:], curve.runs, curve.worst)
+
+
+def _list(numbers: list[int]) -> str:
+    return ", ".join(f"{number:,}" for number in numbers)

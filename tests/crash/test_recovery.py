@@ -1,0 +1,302 @@
+"""Recovery, one case at a time: what the simulation found once, and what it cannot reach."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from random import Random
+from typing import Any
+from unittest.mock import patch
+from zlib import crc32
+
+import pytest
+
+from fair_allocator.errors import (
+    CommitFailed,
+    ConfigurationError,
+    JournalBroken,
+    LogUnavailable,
+    OffsetGone,
+)
+from fair_allocator.log.base import JOURNAL, Record
+from fair_allocator.log.sqlite import SqliteLog
+from fair_allocator.shard import restore
+from fair_allocator.shard.journal import ENTRY, MANIFEST
+from tests.crash.damage import Journal, spoilt
+from tests.crash.faulty_log import Nobody
+from tests.served import ARMS, Served
+
+House = Callable[..., Served]
+
+TINY = {"snapshot_entries": 2, "snapshot_chunk_bytes": 300}
+"""Snapshots that are written all the time, each over several commits."""
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    made: list[Served] = []
+
+    def build(**settings: Any) -> Served:
+        made.append(Served(template={"arms": ARMS}, **settings))
+        return made[-1]
+
+    yield build
+    for served in made:
+        served.die()
+
+
+def restored(served: Served, partition: int = 0) -> bytes:
+    """Return the canonical state that the journal gives."""
+    with SqliteLog(served.memory) as log:
+        log.open(Nobody())
+        return restore(log, partition, served.settings.shard)[0].canonical()
+
+
+def busy(served: Served, turns: int = 12) -> None:
+    """Let the service commit a while."""
+    for turn in range(turns):
+        served.serve(f"r{turn}", pool=f"pool-{turn % 3}")
+
+
+def pool_on(partition: int) -> str:
+    return {0: "p", 1: "pool-1"}[partition]
+
+
+# -- damage ---------------------------------------------------------------------------------------
+
+
+def test_any_damaged_record_is_borne_or_refused(house: House) -> None:
+    rng = Random(0)
+    served = house(service=TINY)
+    for turn in range(10):
+        served.serve(f"r{turn}", pool=f"pool-{turn % 3}")
+        live = served.shard.canonical()
+        journal = Journal(served.memory, 0)
+        bearable = journal.bearable()
+        served.die()
+        for record in journal.records.values():
+            for value in [spoilt(record.value or b"", rng) for _ in range(3)]:
+                with journal.damaged(record, value):
+                    try:
+                        assert restored(served) == live
+                    except JournalBroken:
+                        assert record not in bearable
+        served.restart()
+
+
+def test_damaged_newest_snapshot_costs_only_a_longer_tail(house: House) -> None:
+    served = house(service=TINY)
+    for _ in range(4):
+        busy(served, turns=30)
+        live = served.state()
+        served.die()
+        journal = Journal(served.memory, 0)
+        assert len(journal.generations()) >= 2
+        newest = journal.bearable()[-1]
+        assert newest.key == MANIFEST
+        journal.write(newest._replace(value=b"torn"))
+        served.restart()
+        assert served.state() == live
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda last, _: last._replace(key=b"entrx"),
+        lambda last, _: last._replace(key=None),
+        lambda last, before: last._replace(value=before.value),
+        lambda last, _: last._replace(value=last.value.replace(b" 12 ", b" 13 ", 1)),
+        lambda last, _: last._replace(value=last.value.replace(b'"a"', b'"b"', 1)),
+    ],
+    ids=["another key", "no key", "the entry before it", "another number", "another arm"],
+)
+def test_damaged_entry_is_refused(house: House, fault: Callable[[Record, Record], Record]) -> None:
+    served = house()
+    busy(served)
+    served.die()
+    journal = Journal(served.memory, 0)
+    before, last = journal.entries()[-2:]
+    journal.write(fault(last, before))
+    with pytest.raises(JournalBroken):
+        served.restart()
+
+
+def test_second_writer_is_refused(house: House) -> None:
+    served = house()
+    busy(served)
+    last = Journal(served.memory, 0).entries()[-1]
+    served.client.append(JOURNAL, ENTRY, last.value, partition=0)
+    with pytest.raises(JournalBroken, match="two writers"):
+        served.restart()
+
+
+def test_journal_without_its_beginning_is_refused(house: House) -> None:
+    served = house()
+    busy(served)
+    served.die()
+    _move(served, "start", JOURNAL, 1)
+    with pytest.raises(JournalBroken, match="no snapshot can be read"):
+        served.restart()
+
+
+def test_snapshot_of_a_newer_release_is_refused(house: House) -> None:
+    served = house(service=TINY)
+    busy(served)
+    served.die()
+    journal = Journal(served.memory, 0)
+    newest = journal.bearable()[-1]
+    fields = json.loads((newest.value or b"")[9:])
+    data = json.dumps({**fields, "version": 99, "something": "new"}).encode()
+    journal.write(newest._replace(value=_sealed(data)))
+    with pytest.raises(JournalBroken, match="99"):
+        served.restart()
+
+
+def _sealed(data: bytes) -> bytes:
+    return b"%08x " % crc32(data) + data
+
+
+def _move(served: Served, column: str, topic: str, to: int) -> None:
+    """Move a position of partition 0 behind the log's back."""
+    served.memory._door.connection.execute(
+        f"UPDATE streams SET {column} = ? WHERE topic = ? AND partition = 0", (to, topic)
+    )
+
+
+# -- offsets --------------------------------------------------------------------------------------
+
+
+def test_moved_offsets_are_a_loud_stop(house: House) -> None:
+    served = house()
+    busy(served)
+    served.die()
+    _move(served, "committed", "requests", 3)
+    with pytest.raises(ConfigurationError, match="accept-offsets"):
+        served.restart()
+
+
+def test_accepted_offsets_are_the_journals(house: House) -> None:
+    served = house(service={"accept_offsets": True})
+    busy(served)
+    served.die()
+    _move(served, "committed", "requests", 3)
+    served.restart()
+    served.serve("another")
+    assert len(served.out("assignment")) == 13
+
+
+def test_input_whose_beginning_is_gone_can_be_started_on(house: House) -> None:
+    served = house()
+    served.die()
+    for _ in range(3):
+        served.reward("nobody", 1)
+    _move(served, "start", "rewards", 3)
+    served.restart()
+    served.serve("r")
+    served.restart()
+    served.reward("r", 1)
+    served.turn()
+    assert served.observed() == 1
+
+
+def test_input_that_was_lost_is_a_loud_stop(house: House) -> None:
+    served = house()
+    served.serve("one")
+    served.die()
+    served.request("two")
+    served.request("three")
+    _move(served, "start", "requests", 2)
+    with pytest.raises(OffsetGone):
+        served.restart()
+
+
+# -- commits that fail ----------------------------------------------------------------------------
+
+
+def test_failed_commit_is_done_over(house: House) -> None:
+    served = house()
+    served.serve("one")
+    with patch.object(SqliteLog, "_commit", side_effect=LogUnavailable("the disk is full")):
+        served.request("two")
+        served.service.step()
+        assert served.service.shards == {}
+    served.turn()
+    served.serve("three")
+    assert [e["round"] for e in served.out("assignment")] == [1, 2, 3]
+
+
+def test_service_gives_up_after_a_while(house: House) -> None:
+    served = house(service={"give_up_seconds": 10})
+    served.serve("one")
+    with patch.object(SqliteLog, "_commit", side_effect=LogUnavailable("the disk is full")):
+        served.request("two")
+        served.service.step()
+        served.now = 11.0
+        with pytest.raises(CommitFailed, match="the disk is full"):
+            served.service.step()
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_failed_commit_in_a_rebalance_spoils_nobody_who_stays(house: House, failing: int) -> None:
+    served = house(partitions=2, service=TINY)
+    for turn in range(7):
+        for partition in (0, 1):
+            served.request(f"r{turn}", pool_on(partition))
+        served.turn()
+    outcomes = iter([failing == 2, False])
+    commit = served.service.log.commit
+
+    def sometimes(*arguments: Any) -> list[int]:
+        if next(outcomes, True):
+            return commit(*arguments)
+        raise CommitFailed("fenced")
+
+    with patch.object(served.service.log, "commit", sometimes):
+        served.service.losing([1])
+    assert served.service.shards == {}, "what was cut is in no journal"
+    for turn in range(7, 14):
+        served.serve(f"r{turn}", pool=pool_on(0))
+    rounds = [e["round"] for e in served.out("assignment") if e["pool"] == pool_on(0)]
+    assert rounds == list(range(1, 15))
+    served.restart()
+
+
+def test_letting_go_commits_and_does_nothing_else(house: House) -> None:
+    served = house(partitions=2, service=TINY)
+    busy(served)
+    log = served.service.log
+    with ExitStack() as stack:
+        for call in ("poll", "seek", "committed", "read_journal", "journal_start", "trim_journal"):
+            stack.enter_context(patch.object(log, call, None))
+        served.service.losing([0, 1])
+    assert served.service.shards == {}
+
+
+# -- time -----------------------------------------------------------------------------------------
+
+
+def test_rewards_that_came_in_time_count_after_a_long_stop(house: House) -> None:
+    served = house(service={"batch_records": 3, "tick_seconds": 0.0})
+    served.control("configure", arms=ARMS, reward_timeout=1.0)
+    served.turn()
+    served.serve("r", at=0)
+    served.die()
+    for _ in range(20):
+        served.reward("nobody", 0, at=0.5)
+    served.reward("r", 1, at=0.6)
+    served.now = 3_600.0
+    served.restart()
+    for _ in range(10):
+        served.turn()
+    assert served.observed() == 1
+
+
+def test_stopped_service_has_nothing_to_replay(house: House) -> None:
+    served = house(service=TINY)
+    busy(served)
+    served.service.drain()
+    live, entries = served.shard.canonical(), Journal(served.memory, 0).entries()
+    served.die()
+    journal = Journal(served.memory, 0)
+    for record in entries:
+        journal.write(record._replace(value=b"not needed"))
+    assert restored(served) == live
