@@ -99,7 +99,7 @@ def _seed(text: str) -> int:
 
 def _paper(arguments: argparse.Namespace) -> int:
     from fair_allocator.simulate import drawing, figures, spread, writing
-    from fair_allocator.simulate.findings import findings
+    from fair_allocator.simulate.findings import VERDICTS, findings
 
     out = writing.directory(arguments.out)
     wanted = figures.FIGURES if arguments.figure is None else (arguments.figure,)
@@ -115,7 +115,7 @@ def _paper(arguments: argparse.Namespace) -> int:
     seconds = time.monotonic() - began
     paths = writing.write_paper(paper, out) + drawing.draw_paper(paper, out)
     for figure, claim, agrees, numbers in findings(paper):
-        print(f"Figure {figure}  {'agrees' if agrees else 'DIFFERS'}  {claim}: {numbers}")
+        print(f"Figure {figure}  {VERDICTS[agrees]}  {claim}: {numbers}")
     print(f"{total:,} decisions in {seconds:,.0f} s; written to {out}: ", end="")
     print(", ".join(path.name for path in paths))
     return 0

@@ -119,6 +119,8 @@ def _draw_r_regret(figure: Figure) -> "Picture":
     axes.set_yscale("symlog", linthresh=1)
     axes.set(xlabel="round t", ylabel="r-regret")
     axes.set_xlim(1, fair.x[-1] * 1.3)
+    lowest = min(min(curve.mean) for curve in figure.values())
+    axes.set_ylim(1.5 * lowest if lowest < -0.5 else 0, None)
     drawn.legend(loc="outside right center", frameon=False, fontsize=8.5)
     return drawn
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.simulate.figures import FEWER_RUNS, MORE_RUNS, Paper
-from fair_allocator.simulate.findings import findings
+from fair_allocator.simulate.findings import VERDICTS, findings
 
 
 def directory(path: Path) -> Path:
@@ -79,7 +79,7 @@ def report(paper: Paper) -> str:
     for name in paper.figures:
         lines += ["", f"## Figure {name}", "", f"![Figure {name}](paper-figure{name}.png)", ""]
         rows = [
-            (claim, "agrees" if agrees else "**does not agree**", numbers)
+            (claim, VERDICTS[agrees] if agrees else f"**{VERDICTS[agrees]}**", numbers)
             for figure, claim, agrees, numbers in found
             if figure == name
         ]

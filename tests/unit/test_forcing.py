@@ -29,7 +29,7 @@ def test_a_restored_pool_serves_as_the_live_one_after_changes(first: tuple[str, 
             return
         for number in range(12):
             if number == change:
-                pool.reconfigure({"a": "1/2", "b": "1/2", "c": 0})
+                pool.reconfigure({"a": "1/2", "b": "1/2", "c": "0"})
             if number == change + other:
                 pool.reconfigure({"a": "1/10", "b": "1/3", "c": "1/3"}, tolerance=number % 2)
             again = Pool.from_state(pool.state())
