@@ -31,6 +31,11 @@ def even(size: int, random: Random) -> list[Fraction]:
     return quotas
 
 
+def alike(size: int) -> list[Fraction]:
+    """Return quotas that keep arms tied."""
+    return [Fraction(1 + index % 2, 2 * size + 1) for index in range(size)]
+
+
 def skewed(size: int, random: Random, *, full: bool = False) -> list[Fraction]:
     """Draw quotas that fall off like 1/rank, in any order, with a sum just below or exactly 1."""
     unit = 2 * random.randint(50 * size, 90 * size) + 1
@@ -105,12 +110,14 @@ def test_every_choice_is_the_plain_one(
         for quotas, rule in (
             (even(size, random), "max-deficit"),
             (even(size, random), "earliest-deadline"),
+            (alike(size), "max-deficit"),
+            (alike(size), "earliest-deadline"),
             (skewed(size, random), "auto"),
             (skewed(size, random, full=True), "auto"),
         ):
             both = SideBySide.start(quotas, tolerance, rule, random)
             loss, delay = random.choice([(0, 0), (0.1, 3), (0.3, 40)])
-            both.run(160, REWARDS[kind], loss, delay)
+            both.run(120, REWARDS[kind], loss, delay)
 
 
 @pytest.mark.parametrize("size", [31, 32, 33, 39, 40, 41])
@@ -142,14 +149,18 @@ def test_every_choice_is_the_plain_one_in_a_long_run() -> None:
 # -- far from the start ---------------------------------------------------------------------------
 
 
-def far_on(quotas: Sequence[Fraction], rule: str, random: Random, *, tied: bool) -> SideBySide:
+def far_on(
+    quotas: Sequence[Fraction], rule: str, random: Random, *, tied: bool = False, owed: bool = False
+) -> SideBySide:
     """Place a pool and the plain loops at round `LATE`, with all indices within rounding of a tie.
 
     An index is ``mean + s / sqrt(n)``: means are drawn such that all of them are the same at the
-    s of that round, up to a few units in the last place; or exactly so, with equal n.
+    s of that round, up to a few units in the last place; or exactly so, with equal n. `owed`
+    leaves every arm with a quota behind by something below 1.
     """
     both = SideBySide.start(quotas, Fraction(0), rule, random)
-    pulls = [floor(quota * LATE) + random.choice([0, *[1] * 12, 2, 2]) for quota in quotas]
+    ahead = [0] if owed else [0, *[1] * 12, 2, 2]
+    pulls = [floor(quota * LATE) + random.choice(ahead) for quota in quotas]
     pulls[-1] += LATE - sum(pulls)
     observed = [4_096 if tied else random.randint(2_000, 2_000_000) for _ in quotas]
     s = sqrt(2.0 * log(LATE + random.randint(0, 200)))
@@ -174,6 +185,19 @@ def test_every_choice_is_the_plain_one_far_on(size: int, rule: str, tied: bool) 
     quotas = even(size - 1, random) if rule == "max-deficit" else skewed(size - 1, random)
     both = far_on([*quotas, Fraction(0)], rule, random, tied=tied)
     both.run(max(100, 8_000 // size), REWARDS["often alike"], loss=0.1, delay=3)
+
+
+@pytest.mark.parametrize("scanning", [True, False], ids=["loop", "tournament"])
+@pytest.mark.parametrize("rule", ["max-deficit", "earliest-deadline"])
+@pytest.mark.parametrize("size", [3, 9, 40, 130])
+def test_owed_arms_are_served_in_the_plain_order_as_they_overtake_each_other(
+    size: int, rule: str, scanning: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan_up_to(size if scanning else 1, monkeypatch)
+    for seed in range(2 + 120 // size):
+        random = Random(f"{size}/{rule}/{seed}")
+        quotas = [*(alike(size - 1) if seed % 2 else even(size - 1, random)), Fraction(0)]
+        far_on(quotas, rule, random, owed=True).run(size, REWARDS["all alike"], loss=0, delay=0)
 
 
 # -- journals -------------------------------------------------------------------------------------
