@@ -6,7 +6,7 @@ from fair_allocator.core.errors import (
     InvalidReward,
     InvalidState,
 )
-from fair_allocator.core.fairness import Epoch, Guarantee
+from fair_allocator.core.guarantee import Epoch, Guarantee
 from fair_allocator.core.learners import Learner, find_more
 from fair_allocator.core.pool import Change, Pool
 from fair_allocator.core.requests import Assignment, RewardOutcome

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from fair_allocator.cli.options import BadUsage, Subparsers, add_command
+from fair_allocator.cli.options import Subparsers, add_command
 from fair_allocator.cli.printing import bar
 
 _SEED: Final = 2019

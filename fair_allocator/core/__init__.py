@@ -3,6 +3,7 @@
 arms      what is known of each arm, and the exact line of its entitlement
 quotas    shares and tolerances as fractions
 forcing   who must be served now: max deficit or earliest deadline
+guarantee what is promised, under which rule
 fairness  which rule, quotas and bound are in force, and how changes take effect
 kinetic   the top of many moving lines
 draws     random numbers without a state

@@ -5,9 +5,9 @@ A change sets what is *wanted*; what is *in force* follows as soon as the guaran
 - Under max deficit everything is taken over at once as long as the arms with a quota times the
   largest quota, each at its highest since nobody was last owed, stay below 1.
 - Under earliest deadline each arm takes its new quota in the first round in which it is owed
-  nothing; an increase also waits for room. A quota that falls, or leaves with its arm, makes
-  room only once it has paid for the pulls it was served ahead of time: otherwise a share handed
-  on from arm to arm would be served early by each of them, at the cost of the others.
+  nothing or was just pulled; an increase also waits for room. A quota that falls, or leaves with
+  its arm, makes room only once it has paid for the pulls it was served ahead of time: otherwise
+  a share handed from arm to arm would be served early by each, at the cost of the others.
 - Whatever else is wanted (another rule, a lower bound) is taken over in the first round in which
   nobody is owed anything, which the rules reach by themselves while quotas sum to less than 1.
 
@@ -17,100 +17,16 @@ nobody is owed. docs/theory.md has the reasons.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from typing import Any
 
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.forcing import RULES, Forcing, Terms, owed_from
+from fair_allocator.core.guarantee import Epoch, Guarantee, Standing, extent, resolve_rule
 from fair_allocator.core.kinetic import NOBODY
-from fair_allocator.core.quotas import compare_sum_to_one, fits_below_one, readable, weight
-
-CHOICES = ("auto", *RULES, "none")
-"""What a user may ask for; "none" forces nothing and guarantees nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Guarantee:
-    """What a pool promises at every round, now.
-
-    Attributes
-    ----------
-    rule
-        The serving rule in force.
-    bound
-        No arm's ``floor(entitled) - pulls`` exceeds this; None where nothing is promised.
-    wanted
-        The bound that the configured tolerance asks for, in force once nobody is owed.
-    changing
-        Whether a change of quotas, tolerance or rule is still taking effect.
-    """
-
-    rule: str
-    bound: int | None
-    wanted: int | None
-    changing: bool
-
-    def __str__(self) -> str:
-        if self.bound is None:
-            return "no guarantee: rule 'none' serves no arm's quota, it is for simulation only"
-        text = f"{self.rule}: no arm is ever more than {self.bound} pulls short of its entitlement"
-        if self.bound != self.wanted:
-            text += f" ({self.wanted} as soon as nobody is owed)"
-        return text
-
-
-class Standing(NamedTuple):
-    """Where an arm stands at the start of a round, exactly."""
-
-    quota: Fraction
-    entitled: Fraction
-    pulls: int
-
-
-@dataclass(frozen=True, slots=True)
-class Epoch:
-    """A span of rounds with the same quotas, tolerance, rule and bound in force.
-
-    Attributes
-    ----------
-    number, round
-        Epochs are numbered from 1; `round` is the first one played under this.
-    arms
-        Where the arms stand whose quota took effect with it; all others go on as before.
-    """
-
-    number: int
-    round: int
-    rule: str
-    tolerance: Fraction
-    bound: int | None
-    arms: dict[str, Standing]
-
-
-def resolve_rule(choice: str, quotas: Sequence[Fraction]) -> str:
-    """Return the rule that serves these quotas, or refuse a choice without a guarantee."""
-    if choice not in CHOICES:
-        raise InvalidPool(f"rule must be one of {', '.join(CHOICES)}, got {choice!r}")
-    if choice not in ("auto", "max-deficit"):
-        return choice
-    count, largest = _extent(quotas)
-    if count * largest < 1:
-        return "max-deficit"
-    if choice == "auto":
-        return "earliest-deadline"
-    raise InvalidPool(
-        f"rule 'max-deficit' guarantees nothing here: {count} arms with a quota times the largest "
-        f"quota {readable(largest)} is {readable(count * largest)}, not below 1; "
-        "use rule 'earliest-deadline' or 'auto', or lower the quotas"
-    )
-
-
-def _extent(quotas: Sequence[Fraction]) -> tuple[int, Fraction]:
-    count = sum(1 for quota in quotas if quota.numerator)
-    return count, max(quotas, key=weight, default=Fraction(0))
+from fair_allocator.core.quotas import compare_sum_to_one, fits_below_one, weight
 
 
 class Fairness:
@@ -155,10 +71,10 @@ class Fairness:
 
     def pulled(self, arm: int, round: int, *, forced: bool) -> None:
         """Take in a pull of `round`, already counted."""
+        if self._wanted or self._reserved or (self._terms.early and not self._full):
+            self._advance([arm], round + 1, pulled=arm, forced=forced)
         if forced and self._forcing is not None:
             self._forcing.served(arm, round)
-        if self._wanted or self._reserved:
-            self._advance([arm], round + 1)
 
     def catch_up(self, epoch: int, round: int) -> None:
         """Follow a recorded decision of `round`: nobody was owed if its epoch is a later one."""
@@ -267,7 +183,7 @@ class Fairness:
             self._take_over(round)
         elif self.rule == self._rule == "max-deficit" and self._raise_peak(quotas, round):
             self._bend(list(self._wanted), round)
-        elif self.rule == "earliest-deadline" and self._wanted:
+        elif self.rule == "earliest-deadline":
             self._announce([], round)
             self._advance(list(self._wanted), round)
         else:
@@ -311,7 +227,7 @@ class Fairness:
             for arm, quota in enumerate(quotas)
         )
         count = max(count, self._peak[0])
-        largest = max(_extent(quotas)[1], self._peak[1])
+        largest = max(extent(quotas)[1], self._peak[1])
         if count * largest >= 1:
             return False
         self._peak = count, largest
@@ -327,18 +243,23 @@ class Fairness:
         )
         self._bend(list(self._wanted), round)
         self._reserved = []
-        self._peak = _extent(self._arms.quotas())
+        self._peak = extent(self._arms.quotas())
         self._forcing = None
 
-    def _advance(self, candidates: Iterable[int], round: int) -> None:
-        """Let those arms that are owed nothing in `round` take their wanted quotas."""
+    def _advance(
+        self, candidates: Iterable[int], round: int, pulled: int = NOBODY, *, forced: bool = False
+    ) -> None:
+        """Let arms take their wanted quotas that are owed nothing in `round`, or just `pulled`.
+
+        What an arm is owed right after a pull has not been weighed against the others yet.
+        """
         if self.rule != "earliest-deadline":
             return
         while self._reserved and self._reserved[0][0] < round:
             self._load -= heappop(self._reserved)[1]
         ready = []
         for arm in candidates:
-            if arm in self._wanted and owed_from(self._arms, self._terms, arm) > round:
+            if arm in self._wanted and self._may_bend(arm, round, pulled):
                 if self._wanted[arm] < self._arms.quota(arm):
                     ready.append(arm)
                     self._settle(arm, round)
@@ -346,17 +267,20 @@ class Fairness:
                     self._queue[arm] = None
         while self._queue:
             arm = next(iter(self._queue))
-            if owed_from(self._arms, self._terms, arm) > round:
+            if self._may_bend(arm, round, pulled):
                 if not self._has_room(arm):
                     break
                 ready.append(arm)
                 self._settle(arm, round)
             del self._queue[arm]
         if ready:
-            self._bend(ready, round)
+            self._bend(ready, round, served=pulled if forced else NOBODY)
         if self._terms.early and not (self._full or self._wanted or self._reserved):
             self._terms = self._terms._replace(early=False)
             self._forcing = None
+
+    def _may_bend(self, arm: int, round: int, pulled: int) -> bool:
+        return arm == pulled or owed_from(self._arms, self._terms, arm) > round
 
     def _has_room(self, arm: int) -> bool:
         """Tell whether a quota may rise; if none is left to fall, the sum is the wanted one."""
@@ -378,18 +302,21 @@ class Fairness:
         arms = self._arms
         if not arms.slope[arm] or self.rule != "earliest-deadline":
             return 0
-        ahead = arms.unit[arm] * (arms.pulls[arm] + self._terms.bound) - arms.base[arm]
-        until = -(-ahead // arms.slope[arm])
+        terms, slope, unit = self._terms, arms.slope[arm], arms.unit[arm]
+        ahead = unit * (arms.pulls[arm] + terms.bound) - arms.base[arm]
+        # The learner's pulls need no paying: a served one is due this soon.
+        longest = unit * (1 + terms.bound - terms.tolerance)
+        until = min(-(-ahead // slope), round - 1 - (-longest // slope))
         if until < round:
             return 0
         heappush(self._reserved, (until, load))
         return load
 
-    def _bend(self, ready: Sequence[int], round: int) -> None:
+    def _bend(self, ready: Sequence[int], round: int, served: int = NOBODY) -> None:
         """Put the wanted quotas of these arms in force from `round` on."""
         for arm in ready:
             self._arms.bend(arm, self._wanted.pop(arm), round)
-            if self._forcing is not None:
+            if self._forcing is not None and arm != served:
                 self._forcing.refile(arm, round)
         self._announce(ready, round)
 

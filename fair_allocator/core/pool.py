@@ -8,7 +8,8 @@ from typing import Any, Final
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.errors import InvalidPool, InvalidReward, InvalidState
-from fair_allocator.core.fairness import Epoch, Fairness, Guarantee
+from fair_allocator.core.fairness import Fairness
+from fair_allocator.core.guarantee import Epoch, Guarantee
 from fair_allocator.core.learners import Learner, LearnerSpec, make_learner, same_learner
 from fair_allocator.core.quotas import Number, Shares, parse_shares, parse_tolerance
 from fair_allocator.core.requests import Assignment, Reason, Requests, RewardOutcome
@@ -236,6 +237,7 @@ class Pool:
         else:
             new.begin(columns, self._learner.draws)
             self._learner = new
+        self._peak = self.peak_violation()
         self._arms, self._fairness = columns, fairness
         fairness.announce(epochs)
         left = [name for name in old.names if name not in columns.index]
@@ -271,7 +273,7 @@ class Pool:
 
     @property
     def quotas_in_force(self) -> dict[str, Fraction]:
-        """The quotas by which entitlements grow in the next round."""
+        """The quotas in force; a change that waits for nobody being owed may come with a round."""
         return dict(zip(self._arms.names, self._arms.quotas(), strict=True))
 
     @property

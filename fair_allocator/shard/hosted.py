@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fair_allocator.core.errors import InvalidPool
-from fair_allocator.core.fairness import Epoch
+from fair_allocator.core.guarantee import Epoch
 from fair_allocator.core.pool import Pool
 from fair_allocator.core.requests import Assignment, Reason
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from fair_allocator.core.fairness import Epoch
+from fair_allocator.core.guarantee import Epoch
 from fair_allocator.core.pool import Pool
 from fair_allocator.core.requests import Assignment
 from fair_allocator.events import (

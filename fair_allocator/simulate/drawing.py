@@ -89,7 +89,7 @@ def _draw_cost(figure: Figure) -> "Picture":
     bound(left, figure["ucb1 bound"], "bound on UCB1", ":")
     line(left, figure["ucb1"], "UCB1, no quotas", _PLAIN)
     line(left, fair, "Fair-UCB", _FAIR, marker="o", markersize=3.5)
-    left.set(ylabel="regret", yscale="log", title="Regret at the horizon")
+    left.set(ylabel="regret", title="Regret at the horizon")
     line(right, figure["ucb1 violation"], "UCB1, no quotas", _PLAIN)
     line(right, figure["fair-ucb violation"], "Fair-UCB", _FAIR, marker="o", markersize=3.5)
     bound(right, figure["fair-ucb violation bound"], "bound: tolerance + 1")
@@ -97,8 +97,8 @@ def _draw_cost(figure: Figure) -> "Picture":
     for axes in (left, right):
         axes.set_xlabel("tolerance alpha, in pulls")
         axes.legend(frameon=False, fontsize=8.5)
-    thousands(left, "x")
-    thousands(right, "x", "y")
+        axes.set_ylim(bottom=0)
+        thousands(axes, "x", "y")
     return drawn
 
 

@@ -64,6 +64,13 @@ class Curve:
     runs: int
     worst: int | list[int] | None = None
 
+    @property
+    def worst_of_each(self) -> list[int]:
+        """The worst numbers as a list, whatever their number."""
+        if self.worst is None:
+            return []
+        return self.worst if isinstance(self.worst, list) else [self.worst]
+
     def plain(self) -> dict[str, Any]:
         """Return it as plain data."""
         data = {"x": self.x, "mean": self.mean, "se": self.se, "runs": self.runs}
@@ -173,7 +180,8 @@ def _r_regret(job: Job, played: dict[str, Played]) -> Figure:
     figure["ucb1 bound"] = _bound(rounds, ucb1_bound(job.instance, rounds))
     figure["t-fair-ucb bound"] = _bound([job.horizon], fair_ucb_bound(job.instance, [job.horizon]))
     shape = distribution_free_shape(rounds)
-    shape *= figure["fair-ucb"].mean[-1] / shape[-1]
+    # The constant is not known: take the least with which the shape stays above the curve.
+    shape *= max(np.array(figure["fair-ucb"].mean[1:]) / shape[1:])
     figure["distribution-free shape"] = _bound(rounds, shape)
     return figure
 

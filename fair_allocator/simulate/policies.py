@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from fair_allocator.core.fairness import resolve_rule
+from fair_allocator.core.guarantee import resolve_rule
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -71,9 +71,9 @@ def report(paper: Paper) -> str:
     lines = [
         "# The paper's experiments, played again",
         "",
-        f"Seed {paper.seed}; Figures 2 and 3: {paper.runs:,} runs of {paper.horizon:,} rounds; "
-        f"Figure 4: {paper.runs * MORE_RUNS:,} runs, followed further in "
-        f"{paper.runs * FEWER_RUNS:,}. Numbers are means over runs. *Agrees* means within four "
+        f"Seed {paper.seed}; Figures 2 and 3: {paper.runs:,} runs of {paper.horizon:,} rounds;",
+        f"Figure 4: {paper.runs * MORE_RUNS:,} runs, followed further in",
+        f"{paper.runs * FEWER_RUNS:,}. Numbers are means over runs. *Agrees* means within four",
         "standard errors, and exactly where whole pulls are counted.",
     ]
     for name in paper.figures:

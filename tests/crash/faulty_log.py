@@ -237,7 +237,8 @@ class FaultyLog(Log):
             self._faults.at("before drain", OFTEN)
         self._faults.at(f"before {what}", OFTEN if what == "manifest" else 1)
         try:
-            self._faults.refuse("no commit", CommitFailed)
+            losing = self._where == "losing"
+            self._faults.refuse("no commit", CommitFailed, OFTEN if losing else 0.5)
         except CommitFailed:
             self.positions.clear()
             self.step = None

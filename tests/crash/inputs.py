@@ -149,7 +149,7 @@ class _Inputs:
             "default_reward": rng.choice((0, 0.25, 1)),
             "rule": rng.choice(("auto", "earliest-deadline")),
         }
-        likely = {"arms": 0.7, "learner": 0.3}
+        likely = {"arms": 0.7, "learner": 0.3, "reward_timeout": 0.4}
         if self._learner in FORCING_LESS:
             # Else a pool of the file could come back with a rule, which cannot be switched.
             possible["rule"], likely["rule"] = "none", 1

@@ -162,7 +162,10 @@ class CrashedRun(Run):
             self.script.append(Step(self.version, *log.step, self.now))
         self.faults.hits["commits"] += 1
         for partition in partitions:
-            live = log.service.shards[partition].canonical()
+            shard = log.service.shards[partition]
+            live = shard.canonical()
+            offsets = log.inner.committed(partition).offsets
+            require(offsets == shard.offsets, "committed", offsets, "not", shard.offsets)
             restored = self.restored(log.inner, partition).canonical()
             require(restored == live, "I2: partition", partition, live, restored)
             if self.rng.random() < 0.1:

@@ -1,0 +1,239 @@
+"""An instance of one's own, read from TOML; every error names the file, the key and the value."""
+
+import csv
+import re
+import tomllib
+from collections.abc import Iterator
+from difflib import get_close_matches
+from fractions import Fraction
+from math import floor, isfinite
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from fair_allocator.config.keys import dotted
+from fair_allocator.core.quotas import parse_quota, parse_tolerance
+from fair_allocator.errors import ConfigurationError
+
+_Number = str | int | float
+_Mean = Annotated[float, Field(ge=0, le=1)]
+_Shape = Annotated[float, Field(gt=0, le=1e6)]
+_Round = Annotated[int, Field(ge=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Normal(_Section):
+    """A normal distribution cut to [0, 1]; `mean` is that of the uncut one."""
+
+    mean: float
+    deviation: Annotated[float, Field(ge=1e-3, le=1e3)]
+
+    @model_validator(mode="after")
+    def _check(self) -> "Normal":
+        if not -5 <= (0.5 - self.mean) / (self.deviation + 0.5) <= 5:
+            raise ValueError(f"mean {self.mean} leaves hardly anything of the normal in [0, 1]")
+        return self
+
+
+class ArmSettings(_Section):
+    """An arm: its quota, where its rewards come from, and when it is there."""
+
+    quota: _Number = 0
+    mean: _Mean | None = None
+    beta: Annotated[list[_Shape], Field(min_length=2, max_length=2)] | None = None
+    normal: Normal | None = None
+    replay: str | None = None
+    joins: _Round = 1
+    leaves: _Round | None = None
+    loss: _Mean | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> "ArmSettings":
+        given = [key for key in SOURCES if getattr(self, key) is not None]
+        if len(given) != 1:
+            named = ", ".join(given) or "none"
+            raise ValueError(f"needs one of {', '.join(SOURCES)}, got {named}")
+        if self.leaves is not None and self.leaves <= self.joins:
+            raise ValueError(f"leaves must be after joins, got {self.leaves} and {self.joins}")
+        parse_quota(self.quota, "")
+        return self
+
+    @property
+    def share(self) -> Fraction:
+        """Its quota, exactly."""
+        return parse_quota(self.quota, "")
+
+
+SOURCES: Final = ("mean", "beta", "normal", "replay")
+"""Where rewards may come from: Bernoulli, Beta, a cut normal, or a log of past ones."""
+
+
+class PolicySettings(_Section):
+    """A learner under a rule."""
+
+    learner: str | dict[str, JsonValue] = "ucb1"
+    rule: str = "auto"
+    tolerance: _Number = 0
+
+    @model_validator(mode="after")
+    def _check(self) -> "PolicySettings":
+        parse_tolerance(self.tolerance)
+        return self
+
+    @property
+    def slack(self) -> int:
+        """By how many whole pulls an arm may fall short."""
+        return floor(parse_tolerance(self.tolerance))
+
+
+class DelaySettings(_Section):
+    """How rewards travel: when they come, which are lost, and how long they are waited for."""
+
+    kind: Literal["fixed", "geometric", "batch"] = "fixed"
+    rounds: Annotated[int, Field(ge=0, le=10**9)] = 0
+    loss: _Mean = 0.0
+    timeout: _Round | None = None
+    default: _Mean | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> "DelaySettings":
+        if self.kind != "fixed" and self.rounds < 1:
+            raise ValueError(f"rounds must be at least 1 for kind {self.kind!r}, got {self.rounds}")
+        if self.default is not None and self.timeout is None:
+            raise ValueError("default needs a timeout, after which it counts")
+        return self
+
+
+class Scenario(_Section):
+    """The whole file."""
+
+    horizon: Annotated[int, Field(ge=1, le=10**8)]
+    runs: Annotated[int, Field(ge=2, le=10**6)] = 20
+    seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
+    arms: Annotated[dict[str, ArmSettings], Field(min_length=1)]
+    policies: Annotated[dict[str, PolicySettings], Field(min_length=1)]
+    delay: DelaySettings = DelaySettings()
+
+    @model_validator(mode="after")
+    def _check(self) -> "Scenario":
+        if all(arm.joins > 1 for arm in self.arms.values()):
+            raise ValueError("arms: at least one must be there from round 1")
+        lossy = [self.delay.loss, *(arm.loss or 0 for arm in self.arms.values())]
+        if any(lossy) and self.delay.timeout is None:
+            raise ValueError(
+                "delay.timeout: is required where rewards are lost; a pool would wait for them "
+                "for ever"
+            )
+        return self
+
+    def stages(self) -> Iterator[tuple[int, dict[str, Fraction]]]:
+        """Yield each round in which arms come or go, with the quotas of those there from then."""
+        turns = {1} | {arm.joins for arm in self.arms.values()}
+        turns |= {arm.leaves for arm in self.arms.values() if arm.leaves is not None}
+        for round in sorted(turn for turn in turns if turn <= self.horizon):
+            yield (
+                round,
+                {
+                    name: arm.share
+                    for name, arm in self.arms.items()
+                    if arm.joins <= round and (arm.leaves is None or round < arm.leaves)
+                },
+            )
+
+
+def load(path: Path) -> tuple[Scenario, dict[str, list[float]]]:
+    """Read a scenario, and the rewards of those of its arms that replay a log.
+
+    Raises
+    ------
+    ConfigurationError
+        With every problem on a line of its own.
+    """
+    try:
+        content = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        scenario = Scenario.model_validate(content)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        problems = [f"{path}: {_explain(each)}" for each in error.errors(include_url=False)]
+        raise ConfigurationError("\n".join(problems)) from None
+    except ValueError as error:
+        raise ConfigurationError(f"{path}: is not TOML: {error}") from None
+    logs: dict[str, list[float]] = {}
+    for name, arm in scenario.arms.items():
+        if arm.replay is not None:
+            logs[name] = _rewards(path.parent / arm.replay, name, f"{path}: arms.{name}.replay")
+    return scenario, logs
+
+
+def _rewards(path: Path, arm: str, key: str) -> list[float]:
+    rewards = observed_rewards(path).get(arm)
+    if not rewards:
+        raise ConfigurationError(f"{key}: {path} has no rewards of arm {arm!r}")
+    return rewards
+
+
+def observed_rewards(path: Path) -> dict[str, list[float]]:
+    """Read a log of past rewards: CSV with the columns arm and reward, among others or alone."""
+    found: dict[str, list[float]] = {}
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            missing = {"arm", "reward"} - set(reader.fieldnames or ())
+            if missing:
+                wanted = " and ".join(sorted(missing))
+                raise ConfigurationError(f"{path}: has no column {wanted} in its first line")
+            for row in reader:
+                value = _reward(row["reward"])
+                if value is None or not row["arm"]:
+                    raise ConfigurationError(
+                        f"{path}: line {reader.line_num}: needs an arm and a reward in [0, 1], "
+                        f"got {row['arm']!r} and {row['reward']!r}"
+                    )
+                found.setdefault(row["arm"], []).append(value)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ConfigurationError(f"{path}: is not CSV in UTF-8: {error}") from None
+    return found
+
+
+def _reward(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if isfinite(value) and 0 <= value <= 1 else None
+
+
+_KINDS: Final = {"arms": ArmSettings, "policies": PolicySettings, "delay": DelaySettings}
+
+
+def _explain(problem: ErrorDetails) -> str:
+    place = tuple(str(part) for part in problem["loc"] if part != "[key]")
+    # Of a union pydantic also names the member that did not fit.
+    place = tuple(part for part in place if part not in ("str", "int", "float", "dict"))
+    return f"{dotted(place)}: {_what(problem, place)}".removeprefix(": ")
+
+
+def _what(problem: ErrorDetails, place: tuple[str, ...]) -> str:
+    match problem["type"]:
+        case "missing":
+            return "is required"
+        case "extra_forbidden":
+            kind: Any = _KINDS.get(place[0], Scenario) if len(place) > 1 else Scenario
+            closest = get_close_matches(place[-1], kind.model_fields, n=1, cutoff=0)[0]
+            return f"unknown key; the closest is {closest}"
+        case "value_error":
+            return str(problem["ctx"]["error"]).removeprefix("arm '': ")
+    message = re.sub(r"^(Input|String|List|Dictionary) should", "must", problem["msg"])
+    message = message.replace("greater than or equal to", "at least")
+    message = message.replace("less than or equal to", "at most")
+    value = problem["input"]
+    shown = "a table" if isinstance(value, dict) else repr(value)
+    return f"{message}, got {shown:.60}"

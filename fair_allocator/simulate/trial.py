@@ -1,0 +1,245 @@
+"""What the policies of a scenario do in it, by the core's own `Pool`."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from fractions import Fraction
+from functools import partial
+from math import floor
+from multiprocessing import get_context
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from fair_allocator.core.pool import Pool
+from fair_allocator.core.quotas import readable
+from fair_allocator.errors import ConfigurationError, InvalidPool
+from fair_allocator.simulate.figures import Curve
+from fair_allocator.simulate.policies import Floats
+from fair_allocator.simulate.scenario import PolicySettings, Scenario
+from fair_allocator.simulate.world import World, true_mean
+
+MEASURES: Final = ("worst violation", "regret", "r-regret")
+_POINTS: Final = 100
+
+
+class Stay(NamedTuple):
+    """How long an arm was there in a run, and what it got."""
+
+    rounds: int
+    pulls: int
+
+
+class Trial(NamedTuple):
+    """One run of one policy.
+
+    Attributes
+    ----------
+    measures
+        By [measure, checkpoint], in the order of `MEASURES`. The worst violation is the largest
+        ``floor(entitled) - pulls`` of any arm at any round up to the checkpoint.
+    """
+
+    measures: Floats
+    stays: dict[str, Stay]
+
+
+class Outcome(NamedTuple):
+    """All runs of one policy: its curves, and each arm's share of the rounds it was there for."""
+
+    guarantee: str
+    bound: int | None
+    curves: dict[str, Curve]
+    shares: dict[str, Curve]
+
+
+def checkpoints(scenario: Scenario) -> list[int]:
+    """Return about a hundred rounds, evenly spread, and those before arms come or go."""
+    even = {round(t) for t in np.linspace(1, scenario.horizon, _POINTS)}
+    return sorted(even | {turn - 1 for turn, _ in scenario.stages() if turn > 1})
+
+
+def check(scenario: Scenario, path: str) -> None:
+    """Refuse a scenario that some policy cannot serve at some stage."""
+    for name, policy in scenario.policies.items():
+        pool: Pool | None = None
+        for turn, quotas in scenario.stages():
+            try:
+                if pool is None:
+                    pool = _pool(policy, quotas, 0, 0)
+                else:
+                    pool.reconfigure(quotas)
+            except InvalidPool as error:
+                when = f" from round {turn} on" if turn > 1 else ""
+                raise ConfigurationError(f"{path}: policies.{name}{when}: {error}") from None
+
+
+def _pool(policy: PolicySettings, quotas: Mapping[str, Fraction], seed: int, run: int) -> Pool:
+    return Pool(
+        quotas,
+        tolerance=policy.tolerance,
+        learner=policy.learner,
+        rule=policy.rule,
+        seed=seed,
+        name=f"run {run}",
+        remember=0,
+    )
+
+
+def play(
+    scenario: Scenario,
+    logs: Mapping[str, list[float]],
+    seed: int,
+    runs: int,
+    processes: int = 1,
+    tick: Callable[[int], None] = lambda _: None,
+) -> dict[str, Outcome]:
+    """Play every policy in every run; the number of processes changes nothing."""
+    outcomes = {}
+    for name, policy in scenario.policies.items():
+        one = partial(play_once, scenario, logs, policy, seed)
+        trials = []
+        if processes == 1:
+            for run in range(runs):
+                trials.append(one(run))
+                tick(1)
+        else:
+            with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+                for trial in pool.map(one, range(runs)):
+                    trials.append(trial)
+                    tick(1)
+        outcomes[name] = _together(scenario, policy, trials)
+    return outcomes
+
+
+def play_once(
+    scenario: Scenario,
+    logs: Mapping[str, list[float]],
+    policy: PolicySettings,
+    seed: int,
+    run: int,
+) -> Trial:
+    """Play one run of one policy."""
+    means = {name: true_mean(arm, logs.get(name, ())) for name, arm in scenario.arms.items()}
+    stages = dict(scenario.stages())
+    world = World(scenario, logs, seed, run)
+    pool = _pool(policy, stages[1], seed, run)
+    ledger = _Ledger(pool, policy.slack, means)
+    mail = _Mail(scenario, pool, world)
+    points = {t: at for at, t in enumerate(checkpoints(scenario))}
+    measures = np.zeros((len(MEASURES), len(points)))
+    for t in range(1, scenario.horizon + 1):
+        if t > 1 and t in stages:
+            ledger.change(stages[t])
+        arm = pool.assign(str(t)).arm
+        ledger.regret += ledger.gaps[arm]
+        mail.send(arm, t)
+        mail.deliver(t)
+        if t in points:
+            measures[:, points[t]] = ledger.worst(), ledger.regret, ledger.r_regret()
+    ledger.leave(pool.arms)
+    return Trial(measures, ledger.stays)
+
+
+class _Mail:
+    """Rewards on their way."""
+
+    def __init__(self, scenario: Scenario, pool: Pool, world: World) -> None:
+        self._delay, self._pool, self._world = scenario.delay, pool, world
+        self._arrivals: defaultdict[int, list[tuple[str, float]]] = defaultdict(list)
+
+    def send(self, arm: str, round: int) -> None:
+        reward, arrival = self._world.reward(arm), self._world.arrival(arm, round)
+        if arrival is not None:
+            self._arrivals[arrival].append((str(round), reward))
+
+    def deliver(self, round: int) -> None:
+        pool, delay = self._pool, self._delay
+        for request, reward in self._arrivals.pop(round, ()):
+            pool.reward(request, reward)
+        if delay.timeout is not None and round > delay.timeout:
+            request = str(round - delay.timeout)
+            if delay.default is None:
+                pool.expire(request)
+            else:
+                pool.reward(request, delay.default)
+
+
+class _Ledger:
+    """What a run costs, while arms come and go.
+
+    A pull costs the gap to the best arm there at the time, and so does a promised pull: r-regret
+    leaves out what was promised, at the price of the stage in which it fell due.
+    """
+
+    def __init__(self, pool: Pool, slack: int, means: Mapping[str, float]) -> None:
+        self._pool, self._slack, self._means = pool, slack, means
+        self.regret = 0.0
+        self.stays: dict[str, Stay] = {}
+        self._peak = 0
+        self._paid = 0.0
+        self._joined = dict.fromkeys(pool.arms, 1)
+        self._open()
+
+    def _open(self) -> None:
+        """Begin a stage."""
+        best = max(self._means[name] for name in self._pool.arms)
+        self.gaps = {name: best - self._means[name] for name in self._pool.arms}
+        self._due = self._promised()
+
+    def _promised(self) -> dict[str, int]:
+        owed = self._pool.entitled
+        return {name: max(0, floor(each) - self._slack) for name, each in owed.items()}
+
+    def _fallen_due(self) -> float:
+        return sum(
+            self.gaps[name] * (due - self._due[name]) for name, due in self._promised().items()
+        )
+
+    def r_regret(self) -> float:
+        return self.regret - self._paid - self._fallen_due()
+
+    def worst(self) -> int:
+        return max(self._peak, self._pool.peak_violation())
+
+    def change(self, quotas: Mapping[str, Fraction]) -> None:
+        """Let arms come and go from the next round on."""
+        self._peak = self.worst()
+        self._paid += self._fallen_due()
+        self.leave([name for name in self._pool.arms if name not in quotas])
+        for name in self._pool.reconfigure(quotas).joined:
+            self._joined[name] = self._pool.rounds + 1
+        self._open()
+
+    def leave(self, names: Sequence[str]) -> None:
+        pulls = self._pool.pulls
+        for name in names:
+            self.stays[name] = Stay(self._pool.rounds + 1 - self._joined[name], pulls[name])
+
+
+def _together(scenario: Scenario, policy: PolicySettings, trials: Sequence[Trial]) -> Outcome:
+    x = checkpoints(scenario)
+    values = np.stack([trial.measures for trial in trials])
+    curves = {}
+    for at, measure in enumerate(MEASURES):
+        worst = int(values[:, at].max()) if measure == "worst violation" else None
+        curves[measure] = _curve(x, values[:, at], worst)
+    shares = {}
+    for name in scenario.arms:
+        stays = [trial.stays[name] for trial in trials if name in trial.stays]
+        if stays:
+            share = np.array([[stay.pulls / stay.rounds] for stay in stays])
+            shares[name] = _curve([stays[0].rounds], share, None)
+    guarantee = _pool(policy, dict(scenario.stages())[1], 0, 0).guarantee
+    return Outcome(str(guarantee), guarantee.bound, curves, shares)
+
+
+def _curve(x: list[int], values: Floats, worst: int | None) -> Curve:
+    """Average values by [run, x]."""
+    se = values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    return Curve(x, values.mean(axis=0).tolist(), se.tolist(), len(values), worst)
+
+
+def quota_text(scenario: Scenario, arm: str) -> str:
+    """Return an arm's quota for a reader."""
+    return readable(scenario.arms[arm].share)
