@@ -6,9 +6,9 @@ from fair_allocator.core.errors import (
     InvalidReward,
     InvalidState,
 )
-from fair_allocator.core.guarantee import Epoch, Guarantee
+from fair_allocator.core.guarantee import Change, Epoch, Guarantee
 from fair_allocator.core.learners import Learner, find_more
-from fair_allocator.core.pool import Change, Pool
+from fair_allocator.core.pool import Pool
 from fair_allocator.core.requests import Assignment, RewardOutcome
 from fair_allocator.plugins import installed_learners
 

@@ -1,6 +1,6 @@
 """What a pool promises, under which rule, and from which round on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -69,6 +69,29 @@ class Epoch:
     tolerance: Fraction
     bound: int | None
     arms: dict[str, Standing]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a reconfiguration did.
+
+    Attributes
+    ----------
+    joined, left
+        Arms that came and went.
+    claims_ended
+        For each arm that left while owed something, what its entitlement was ahead by.
+    waiting
+        Quotas that take effect only when the guarantee allows.
+    guarantee
+        What is promised from the next round on.
+    """
+
+    joined: tuple[str, ...]
+    left: tuple[str, ...]
+    claims_ended: Mapping[str, Fraction]
+    waiting: Mapping[str, Fraction]
+    guarantee: Guarantee
 
 
 def resolve_rule(choice: str, quotas: Sequence[Fraction]) -> str:

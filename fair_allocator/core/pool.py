@@ -1,7 +1,6 @@
 """One fair-bandit instance: the state machine behind `assign` and `reward`."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
@@ -9,7 +8,7 @@ from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.errors import InvalidPool, InvalidReward, InvalidState
 from fair_allocator.core.fairness import Fairness
-from fair_allocator.core.guarantee import Epoch, Guarantee
+from fair_allocator.core.guarantee import Change, Epoch, Guarantee
 from fair_allocator.core.learners import Learner, LearnerSpec, make_learner, same_learner
 from fair_allocator.core.quotas import Number, Shares, parse_shares, parse_tolerance
 from fair_allocator.core.requests import Assignment, Reason, Requests, RewardOutcome
@@ -18,29 +17,6 @@ STATE_VERSION: Final = 1
 
 REMEMBERED: Final = 1_000
 """How many answered requests a pool remembers by default, to tell repeats from strangers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a reconfiguration did.
-
-    Attributes
-    ----------
-    joined, left
-        Arms that came and went.
-    claims_ended
-        For each arm that left while owed something, what its entitlement was ahead by.
-    waiting
-        Quotas that take effect only when the guarantee allows.
-    guarantee
-        What is promised from the next round on.
-    """
-
-    joined: tuple[str, ...]
-    left: tuple[str, ...]
-    claims_ended: Mapping[str, Fraction]
-    waiting: Mapping[str, Fraction]
-    guarantee: Guarantee
 
 
 class Pool:
@@ -241,11 +217,11 @@ class Pool:
         self._arms, self._fairness = columns, fairness
         fairness.announce(epochs)
         left = [name for name in old.names if name not in columns.index]
-        ahead = {name: old.entitled(i, self.rounds) - old.pulls[i] for name, i in old.index.items()}
+        ahead = {n: old.entitled(old.index[n], self.rounds) - old.pulls[old.index[n]] for n in left}
         return Change(
             joined=tuple(name for name, was in zip(quotas, kept, strict=True) if was is None),
             left=tuple(left),
-            claims_ended={name: ahead[name] for name in left if ahead[name] > 0},
+            claims_ended={name: claim for name, claim in ahead.items() if claim > 0},
             waiting={columns.names[i]: quota for i, quota in self._fairness.wanted.items()},
             guarantee=self.guarantee,
         )
