@@ -2,11 +2,16 @@
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fair_allocator.cli.options import Subparsers, add_command
-from fair_allocator.cli.printing import bar
+from fair_allocator.cli.printing import bar, print_table, shown
+from fair_allocator.core.quotas import readable
+
+if TYPE_CHECKING:
+    from fair_allocator.simulate.figures import Curve
 
 _SEED: Final = 2019
 
@@ -22,6 +27,8 @@ def add(subparsers: Subparsers) -> None:
     )
     kinds = parser.add_subparsers(title="what to simulate", metavar="WHAT", required=True)
     _add_paper(kinds)
+    _add_instance(kinds)
+    _add_advise(kinds)
 
 
 def _add_paper(kinds: Subparsers) -> None:
@@ -59,6 +66,62 @@ def _add_paper(kinds: Subparsers) -> None:
         default="auto",
         help="what plays; the numbers are the same, the core takes far longer (%(default)s)",
     )
+
+
+def _add_instance(kinds: Subparsers) -> None:
+    parser = add_command(
+        kinds,
+        "instance",
+        "play an instance of your own, described in TOML",
+        "Arms with Bernoulli, Beta, cut normal or replayed rewards, that may join and leave;\n"
+        "any learners under any rules; delays and losses. Writes instance.json, tables and a\n"
+        "picture: worst violation over time, share against quota, regret and r-regret.\n"
+        "docs/examples/instance.toml is one to start from.",
+        "simulate instance docs/examples/instance.toml --out instance",
+        _instance,
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="the instance in TOML")
+    parser.add_argument(
+        "--runs", type=_at_least(2), metavar="N", help="how many (else what the file says)"
+    )
+    _add_common(parser, "instance")
+    parser.set_defaults(seed=None)
+
+
+def _add_advise(kinds: Subparsers) -> None:
+    parser = add_command(
+        kinds,
+        "advise",
+        "show what each quota costs, by tolerance and by sum",
+        "Plays the pool with other tolerances and other sums of quotas, and prices each quota:\n"
+        "the regret of the pulls that an arm would not have got from plain UCB1.\n"
+        "Writes advice.json, tables and a picture.",
+        "simulate advise --means ann=0.8,bob=0.7,cyd=0.5 --quotas 0.2 --out advice",
+        _advise,
+    )
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "--means", metavar="LIST", help="the arms' mean rewards: 0.8,0.7 or ann=0.8,bob=0.7"
+    )
+    source.add_argument(
+        "--rewards",
+        type=Path,
+        metavar="FILE",
+        help="a log of observed rewards, CSV with the columns arm and reward",
+    )
+    parser.add_argument(
+        "--quotas",
+        required=True,
+        metavar="LIST",
+        help="the arms' quotas: in order, by name (others have none), or one for all",
+    )
+    parser.add_argument(
+        "--horizon", type=_at_least(10), default=20_000, metavar="T", help="rounds (%(default)s)"
+    )
+    parser.add_argument(
+        "--runs", type=_at_least(2), default=20, metavar="N", help="how many (%(default)s)"
+    )
+    _add_common(parser, "advice")
 
 
 def _add_common(parser: argparse.ArgumentParser, out: str) -> None:
@@ -116,6 +179,87 @@ def _paper(arguments: argparse.Namespace) -> int:
     paths = writing.write_paper(paper, out) + drawing.draw_paper(paper, out)
     for figure, claim, agrees, numbers in findings(paper):
         print(f"Figure {figure}  {VERDICTS[agrees]}  {claim}: {numbers}")
-    print(f"{total:,} decisions in {seconds:,.0f} s; written to {out}: ", end="")
-    print(", ".join(path.name for path in paths))
+    print(f"{total:,} decisions in {seconds:,.0f} s")
+    _print_paths(out, paths)
     return 0
+
+
+def _instance(arguments: argparse.Namespace) -> int:
+    from fair_allocator.simulate import drawing, scenario, trial, writing
+
+    found, logs = scenario.load(arguments.file)
+    trial.check(found, str(arguments.file))
+    out = writing.directory(arguments.out)
+    runs = found.runs if arguments.runs is None else arguments.runs
+    seed = found.seed if arguments.seed is None else arguments.seed
+    with bar("playing", runs * len(found.policies)) as progress:
+        outcomes = trial.play(found, logs, seed, runs, arguments.processes, progress.advance)
+    paths = writing.write_outcomes(found, outcomes, out)
+    paths += drawing.draw_outcomes(found, outcomes, out)
+    print_table(
+        ("policy", "bound", "worst violation", "regret", "se", "r-regret", "se"),
+        [
+            (
+                shown(name),
+                outcome.bound,
+                outcome.curves["worst violation"].worst,
+                *_end(outcome.curves["regret"]),
+                *_end(outcome.curves["r-regret"]),
+            )
+            for name, outcome in outcomes.items()
+        ],
+    )
+    _print_paths(out, paths)
+    return 0
+
+
+def _advise(arguments: argparse.Namespace) -> int:
+    from fair_allocator.simulate import advice, drawing, scenario, writing
+
+    if arguments.means is not None:
+        exact = advice.read_pairs(arguments.means, None, "--means")
+        means = {name: float(mean) for name, mean in exact.items()}
+    else:
+        observed = scenario.observed_rewards(arguments.rewards)
+        means = {name: sum(rewards) / len(rewards) for name, rewards in observed.items()}
+    quotas = advice.read_pairs(arguments.quotas, list(means), "--quotas")
+    advice.check(means, quotas)
+    out = writing.directory(arguments.out)
+    with bar("playing", advice.decisions(arguments.horizon, arguments.runs)) as progress:
+        given = advice.advise(
+            means,
+            quotas,
+            arguments.horizon,
+            arguments.runs,
+            arguments.seed,
+            arguments.processes,
+            progress.advance,
+        )
+    paths = writing.write_advice(given, out) + drawing.draw_advice(given, out)
+    print_table(
+        ("arm", "mean", "quota", "pulls without", "with quotas", "price", "se"),
+        [(shown(p.arm), p.mean, readable(p.quota), *p[3:]) for p in given.prices],
+    )
+    print()
+    fair = given.by_tolerance["fair-ucb"]
+    print_table(("tolerance", "regret", "se"), list(zip(fair.x, fair.mean, fair.se, strict=True)))
+    print()
+    fair = given.by_sum["fair-ucb"]
+    print_table(
+        ("sum of quotas, %", "regret", "se"), list(zip(fair.x, fair.mean, fair.se, strict=True))
+    )
+    print(f"plain UCB1 has a regret of {given.by_tolerance['ucb1'].mean[0]:,.0f}; ", end="")
+    cheap = given.cheap_tolerance
+    print(
+        f"from a tolerance of {cheap:,} on, quotas add less than 5 %" if cheap is not None else ""
+    )
+    _print_paths(out, paths)
+    return 0
+
+
+def _end(curve: "Curve") -> tuple[float, float]:
+    return curve.mean[-1], curve.se[-1]
+
+
+def _print_paths(out: Path, paths: Sequence[Path]) -> None:
+    print(f"written to {out}: {', '.join(path.name for path in paths)}")

@@ -21,3 +21,12 @@ class InvalidReward(FairAllocatorError, ValueError):
 
 class InvalidState(FairAllocatorError, ValueError):
     """Plain data handed to ``from_state`` does not describe a pool."""
+
+
+def shown(value: object) -> str:
+    """Return a value as an error message shows it: on one line, and never too long."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return f"{type(value).__name__} of too many digits to print"
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
-from fair_allocator.core.errors import InvalidPool, InvalidReward, InvalidState
+from fair_allocator.core.errors import InvalidPool, InvalidReward, InvalidState, shown
 from fair_allocator.core.fairness import Fairness
 from fair_allocator.core.guarantee import Change, Epoch, Guarantee
 from fair_allocator.core.learners import Learner, LearnerSpec, make_learner, same_learner
@@ -153,13 +153,17 @@ class Pool:
             request can still be rewarded.
         """
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-            raise InvalidReward(f"request {request_id!r}: a reward is in [0, 1], got {value!r}")
-        assignment = self._requests.close(request_id, RewardOutcome.REPEATED, self.rounds)
+            raise InvalidReward(
+                f"request {request_id!r}: a reward is in [0, 1], got {shown(value)}"
+            )
+        assignment = self._requests.opened(request_id)
         if assignment is None:
             return self._requests.outcome(request_id)
         arm = self._arm_of(assignment)
         if arm is None:
+            self._requests.close(assignment, RewardOutcome.ARM_LEFT, self.rounds)
             return RewardOutcome.ARM_LEFT
+        self._requests.close(assignment, RewardOutcome.REPEATED, self.rounds)
         arms = self._arms
         arms.pending[arm] -= 1
         arms.observed[arm] += 1
@@ -169,9 +173,10 @@ class Pool:
 
     def expire(self, request_id: str) -> bool:
         """Stop waiting for a request's reward; tell whether it was waited for."""
-        assignment = self._requests.close(request_id, RewardOutcome.LATE, self.rounds)
+        assignment = self._requests.opened(request_id)
         if assignment is None:
             return False
+        self._requests.close(assignment, RewardOutcome.LATE, self.rounds)
         arm = self._arm_of(assignment)
         if arm is not None:
             self._arms.pending[arm] -= 1

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
 
-from fair_allocator.core.errors import InvalidPool
+from fair_allocator.core.errors import InvalidPool, shown
 
 MAX_DENOMINATOR = 10**9
 """Largest denominator of a quota or tolerance: keeps every product of the hot path small."""
@@ -43,13 +43,13 @@ def parse_number(value: Number, what: str) -> Fraction:
     number = _exact(value)
     if number is None:
         raise InvalidPool(
-            f'{what}: expected a number such as 0.2, "0.2" or "1/5", got {value!r:.60}'
+            f'{what}: expected a number such as 0.2, "0.2" or "1/5", got {shown(value)}'
         )
     if abs(number) > MAX_NUMBER:
         raise InvalidPool(f"{what}: is above {MAX_NUMBER:,}")
     if number.denominator > MAX_DENOMINATOR:
         raise InvalidPool(
-            f"{what}: the denominator of {value!r} is above {MAX_DENOMINATOR:,}; round it"
+            f"{what}: the denominator of {shown(value)} is above {MAX_DENOMINATOR:,}; round it"
         )
     return number
 
@@ -89,7 +89,7 @@ def parse_shares(shares: Shares) -> dict[str, Fraction]:
     quotas: dict[str, Fraction] = {}
     for name, value in _pairs(shares):
         if not isinstance(name, str) or not name:
-            raise InvalidPool(f"an arm's name must be a non-empty text, got {name!r}")
+            raise InvalidPool(f"an arm's name must be a non-empty text, got {shown(name)}")
         if name in quotas:
             raise InvalidPool(f"arm {name!r} is named twice")
         quotas[name] = parse_quota(value, name)
@@ -105,13 +105,13 @@ def parse_shares(shares: Shares) -> dict[str, Fraction]:
 
 
 def _pairs(shares: Shares) -> Iterator[tuple[str, Number]]:
-    if isinstance(shares, str | bytes):
-        raise InvalidPool(f"arms must map names to quotas, got {shares!r}")
+    if isinstance(shares, str | bytes) or not isinstance(shares, Iterable):
+        raise InvalidPool(f"arms must map names to quotas, got {shown(shares)}")
     for item in shares.items() if isinstance(shares, Mapping) else shares:
         try:
             name, value = item
         except (TypeError, ValueError):
-            raise InvalidPool(f"arms must be (name, quota) pairs, got {item!r}") from None
+            raise InvalidPool(f"arms must be (name, quota) pairs, got {shown(item)}") from None
         yield name, value
 
 

@@ -86,13 +86,18 @@ class Requests:
         """Take in a new one."""
         self._open[assignment.request_id] = assignment
 
-    def close(self, request_id: str, later: RewardOutcome, rounds: int) -> Assignment | None:
-        """Close an open request after so many rounds, None if it is not open.
+    def opened(self, request_id: str) -> Assignment | None:
+        """Return the assignment of an open request, None if it is not open."""
+        return self._open.get(request_id)
+
+    def close(self, assignment: Assignment, later: RewardOutcome, rounds: int) -> None:
+        """Close an open request after so many rounds.
 
         `later` is what becomes of a reward that comes for it from now on.
         """
-        assignment = self._open.pop(request_id, None)
-        if assignment is not None and self._remember:
+        request_id = assignment.request_id
+        del self._open[request_id]
+        if self._remember:
             self._closed[request_id] = assignment, later
             self._order.append(request_id)
             while len(self._order) > self._remember:
@@ -100,7 +105,6 @@ class Requests:
                 if self._closed[oldest][0].round > rounds - self._remember:
                     break
                 del self._closed[self._order.popleft()]
-        return assignment
 
     def outcome(self, request_id: str) -> RewardOutcome:
         """Tell what becomes of a reward for a request that is not open."""

@@ -1,11 +1,15 @@
 """The pictures, as PNG and SVG."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fair_allocator.errors import ConfigurationError
+from fair_allocator.simulate.advice import Advice
 from fair_allocator.simulate.figures import LFGS, Curve, Figure, Paper
+from fair_allocator.simulate.scenario import Scenario
+from fair_allocator.simulate.trial import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,8 +23,8 @@ _LFG: Final = ("#F3C35B", "#E69F00", "#B57D00", "#7A5400")
 _DPI: Final = 100
 
 
-def picture(panels: int, title: str) -> tuple["Picture", list["Axes"]]:
-    """Return an empty picture with panels side by side.
+def picture(panels: int, title: str, columns: int | None = None) -> tuple["Picture", list["Axes"]]:
+    """Return an empty picture with panels side by side, or in so many columns.
 
     Raises
     ------
@@ -33,8 +37,10 @@ def picture(panels: int, title: str) -> tuple["Picture", list["Axes"]]:
         raise ConfigurationError(
             "pictures need matplotlib: pip install 'fair-allocator[plots]'"
         ) from None
-    drawn = Picture(figsize=(5.6 * panels, 4.3), layout="constrained")
-    axes = [drawn.add_subplot(1, panels, number + 1) for number in range(panels)]
+    columns = columns or panels
+    rows = -(-panels // columns)
+    drawn = Picture(figsize=(5.6 * columns, 4.3 * rows), layout="constrained")
+    axes = [drawn.add_subplot(rows, columns, number + 1) for number in range(panels)]
     for each in axes:
         each.grid(visible=True, color="#e6e6e6", linewidth=0.7)
         each.spines[["top", "right"]].set_visible(False)
@@ -146,6 +152,63 @@ def _draw_guarantee(figure: Figure) -> "Picture":
     return drawn
 
 
-def palette(names: Sequence[str]) -> dict[str, str]:
-    """Return a colour for each name."""
-    return {name: COLOURS[at % len(COLOURS)] for at, name in enumerate(names)}
+def draw_outcomes(
+    scenario: Scenario, outcomes: Mapping[str, Outcome], directory: Path
+) -> list[Path]:
+    """Draw what came of a scenario: violations, shares, regret and r-regret."""
+    runs = next(iter(outcomes.values())).curves["regret"].runs
+    drawn, (first, second, third, fourth) = picture(
+        4, f"{scenario.horizon:,} rounds, {len(scenario.arms)} arms, {runs:,} runs", columns=2
+    )
+    for (name, outcome), colour in zip(outcomes.items(), cycle(COLOURS), strict=False):
+        for axes, measure in ((first, "worst violation"), (third, "regret"), (fourth, "r-regret")):
+            line(axes, outcome.curves[measure], name, colour)
+            axes.set(xlabel="round t", title=measure[0].upper() + measure[1:])
+            thousands(axes, "x", "y")
+    first.set_title("Worst violation so far")
+    first.set_ylabel("floor(entitled) - pulls")
+    first.set_yscale("symlog", linthresh=10)
+    first.legend(frameon=False, fontsize=8.5)
+    _draw_shares(second, scenario, outcomes)
+    return save(drawn, directory / "instance")
+
+
+def _draw_shares(axes: "Axes", scenario: Scenario, outcomes: Mapping[str, Outcome]) -> None:
+    """Draw each arm's share of the rounds it was there for, beside its quota."""
+    arms = [arm for arm in scenario.arms if any(arm in o.shares for o in outcomes.values())]
+    width = 0.8 / len(outcomes)
+    for at, (outcome, colour) in enumerate(zip(outcomes.values(), cycle(COLOURS), strict=False)):
+        places = [arms.index(arm) - 0.4 + width * (at + 0.5) for arm in outcome.shares]
+        shares = [100 * curve.mean[0] for curve in outcome.shares.values()]
+        axes.bar(places, shares, 0.9 * width, color=colour)
+    for place, arm in enumerate(arms):
+        quota = 100 * float(scenario.arms[arm].share)
+        label = "quota" if place == 0 else None
+        axes.hlines(quota, place - 0.45, place + 0.45, color="black", linewidth=2, label=label)
+    axes.set_xticks(range(len(arms)), arms, rotation=0 if len(arms) < 8 else 60)
+    axes.set(title="Share of the rounds an arm was there", ylabel="%")
+    axes.legend(frameon=False, fontsize=8.5)
+
+
+def draw_advice(advice: Advice, directory: Path) -> list[Path]:
+    """Draw what quotas and tolerances cost."""
+    drawn, (left, middle, right) = picture(3, f"What quotas cost in {advice.horizon:,} rounds")
+    names = [price.arm for price in advice.prices]
+    prices, noise = ([getattr(price, key) for price in advice.prices] for key in ("price", "se"))
+    left.barh(names, prices, xerr=[2 * se for se in noise], color=_FAIR, ecolor="#444444")
+    left.invert_yaxis()
+    left.set(xlabel="regret", title="Price of each quota, no tolerance")
+    thousands(left, "x")
+    panels = (
+        (middle, advice.by_tolerance, "tolerance, in pulls", "Regret by tolerance"),
+        (right, advice.by_sum, "sum of the quotas, %", "Regret by sum, same proportions"),
+    )
+    for axes, curves, label, title in panels:
+        bound(axes, curves["fair-ucb bound"], "bound (Theorem 4)")
+        line(axes, curves["ucb1"], "UCB1, no quotas", _PLAIN)
+        line(axes, curves["fair-ucb"], "Fair-UCB", _FAIR, marker="o", markersize=3.5)
+        highest = max(curves["fair-ucb"].mean)
+        axes.set(xlabel=label, ylabel="regret", title=title, ylim=(0, 1.8 * highest))
+        axes.legend(frameon=False, fontsize=8.5)
+        thousands(axes, "x", "y")
+    return save(drawn, directory / "advice")

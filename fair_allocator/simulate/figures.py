@@ -154,8 +154,8 @@ def _cost_of_fairness(job: Job, played: dict[str, Played]) -> Figure:
         worst = [int(outcome.worst.max()) for outcome in outcomes]
         costs = np.concatenate([regret(job.instance, pulls) for pulls in last])
         short = np.concatenate([max_deficit(job.instance, pulls, end) for pulls in last])
-        figure[name] = _over_runs(slacks, costs, worst)
-        figure[f"{name} violation"] = _over_runs(slacks, short, worst)
+        figure[name] = over_runs(slacks, costs, worst)
+        figure[f"{name} violation"] = over_runs(slacks, short, worst)
     cost = fairness_cost_bound(job.instance, job.horizon, slacks)
     figure["fair-ucb bound"] = _bound(slacks, cost)
     figure["ucb1 bound"] = _bound(slacks, ucb1_bound(job.instance, [job.horizon] * len(slacks)))
@@ -172,10 +172,10 @@ def _r_regret(job: Job, played: dict[str, Played]) -> Figure:
     for name, policy in names.items():
         pulls, worst = played[policy]
         costs = r_regret(job.instance, pulls, rounds)
-        figure[name] = _over_runs(rounds, costs, int(worst.max()))
+        figure[name] = over_runs(rounds, costs, int(worst.max()))
     plain = played["ucb1"]
     costs = regret(job.instance, plain.pulls)
-    figure["ucb1"] = _over_runs(rounds, costs, int(plain.worst.max()))
+    figure["ucb1"] = over_runs(rounds, costs, int(plain.worst.max()))
     figure["fair-ucb bound"] = _bound(rounds, fair_ucb_bound(job.instance, rounds))
     figure["ucb1 bound"] = _bound(rounds, ucb1_bound(job.instance, rounds))
     figure["t-fair-ucb bound"] = _bound([job.horizon], fair_ucb_bound(job.instance, [job.horizon]))
@@ -190,16 +190,14 @@ def _guarantee(job: Job, played: dict[str, Played], suffix: str) -> Figure:
     """Draw the largest deficit against t."""
     rounds = list(job.checkpoints)
     figure = {
-        name + suffix: _over_runs(
-            rounds, max_deficit(job.instance, pulls, rounds), int(worst.max())
-        )
+        name + suffix: over_runs(rounds, max_deficit(job.instance, pulls, rounds), int(worst.max()))
         for name, (pulls, worst) in played.items()
     }
     figure["fair-ucb bound" + suffix] = _bound(rounds, np.ones(len(rounds)))
     return figure
 
 
-def _over_runs(x: list[int], values: Floats, worst: int | list[int]) -> Curve:
+def over_runs(x: list[int], values: Floats, worst: int | list[int] | None = None) -> Curve:
     """Average values by [x, run]."""
     runs = values.shape[1]
     se = values.std(axis=1, ddof=1) / np.sqrt(runs)

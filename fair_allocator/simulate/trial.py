@@ -12,9 +12,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fair_allocator.core.pool import Pool
-from fair_allocator.core.quotas import readable
 from fair_allocator.errors import ConfigurationError, InvalidPool
-from fair_allocator.simulate.figures import Curve
+from fair_allocator.simulate.figures import Curve, over_runs
 from fair_allocator.simulate.policies import Floats
 from fair_allocator.simulate.scenario import PolicySettings, Scenario
 from fair_allocator.simulate.world import World, true_mean
@@ -223,23 +222,12 @@ def _together(scenario: Scenario, policy: PolicySettings, trials: Sequence[Trial
     curves = {}
     for at, measure in enumerate(MEASURES):
         worst = int(values[:, at].max()) if measure == "worst violation" else None
-        curves[measure] = _curve(x, values[:, at], worst)
+        curves[measure] = over_runs(x, values[:, at].T, worst)
     shares = {}
     for name in scenario.arms:
         stays = [trial.stays[name] for trial in trials if name in trial.stays]
         if stays:
-            share = np.array([[stay.pulls / stay.rounds] for stay in stays])
-            shares[name] = _curve([stays[0].rounds], share, None)
+            share = np.array([[stay.pulls / stay.rounds for stay in stays]])
+            shares[name] = over_runs([stays[0].rounds], share)
     guarantee = _pool(policy, dict(scenario.stages())[1], 0, 0).guarantee
     return Outcome(str(guarantee), guarantee.bound, curves, shares)
-
-
-def _curve(x: list[int], values: Floats, worst: int | None) -> Curve:
-    """Average values by [run, x]."""
-    se = values.std(axis=0, ddof=1) / np.sqrt(len(values))
-    return Curve(x, values.mean(axis=0).tolist(), se.tolist(), len(values), worst)
-
-
-def quota_text(scenario: Scenario, arm: str) -> str:
-    """Return an arm's quota for a reader."""
-    return readable(scenario.arms[arm].share)

@@ -2,12 +2,15 @@
 
 import csv
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from fair_allocator.errors import ConfigurationError
+from fair_allocator.simulate.advice import Advice
 from fair_allocator.simulate.figures import FEWER_RUNS, MORE_RUNS, Paper
 from fair_allocator.simulate.findings import VERDICTS, findings
+from fair_allocator.simulate.scenario import Scenario
+from fair_allocator.simulate.trial import Outcome
 
 
 def directory(path: Path) -> Path:
@@ -26,7 +29,7 @@ def write_json(path: Path, data: object) -> Path:
     return path
 
 
-def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Path:
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Collection[object]]) -> Path:
     """Write a table."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -85,3 +88,66 @@ def report(paper: Paper) -> str:
         ]
         lines.append(table(("claim", "", "numbers"), rows))
     return "\n".join(lines) + "\n"
+
+
+def write_outcomes(scenario: Scenario, outcomes: Mapping[str, Outcome], out: Path) -> list[Path]:
+    """Write what came of a scenario: `instance.json`, and tables over time and by arm."""
+    data = {
+        name: {
+            "guarantee": outcome.guarantee,
+            "bound": outcome.bound,
+            **{measure: curve.plain() for measure, curve in outcome.curves.items()},
+            "shares": {
+                arm: {"quota": str(scenario.arms[arm].share), **curve.plain()}
+                for arm, curve in outcome.shares.items()
+            },
+        }
+        for name, outcome in outcomes.items()
+    }
+    over_time = (
+        (name, measure, *point, curve.runs)
+        for name, outcome in outcomes.items()
+        for measure, curve in outcome.curves.items()
+        for point in zip(curve.x, curve.mean, curve.se, strict=True)
+    )
+    by_arm = (
+        (name, arm, scenario.arms[arm].share, curve.x[0], curve.mean[0], curve.se[0], curve.runs)
+        for name, outcome in outcomes.items()
+        for arm, curve in outcome.shares.items()
+    )
+    return [
+        write_json(out / "instance.json", data),
+        write_csv(
+            out / "instance.csv", ("policy", "measure", "x", "mean", "se", "runs"), over_time
+        ),
+        write_csv(
+            out / "instance-shares.csv",
+            ("policy", "arm", "quota", "rounds", "share", "se", "runs"),
+            by_arm,
+        ),
+    ]
+
+
+def write_advice(advice: Advice, out: Path) -> list[Path]:
+    """Write what quotas and tolerances cost: `advice.json` and two tables."""
+    sweeps = {"tolerance": advice.by_tolerance, "sum of quotas, %": advice.by_sum}
+    prices = [{**price._asdict(), "quota": str(price.quota)} for price in advice.prices]
+    data = {
+        "horizon": advice.horizon,
+        "prices": prices,
+        **{
+            f"regret by {against}": {name: curve.plain() for name, curve in curves.items()}
+            for against, curves in sweeps.items()
+        },
+    }
+    rows = (
+        (against, name, *point, curve.runs)
+        for against, curves in sweeps.items()
+        for name, curve in curves.items()
+        for point in zip(curve.x, curve.mean, curve.se, strict=True)
+    )
+    return [
+        write_json(out / "advice.json", data),
+        write_csv(out / "advice-prices.csv", list(prices[0]), (row.values() for row in prices)),
+        write_csv(out / "advice.csv", ("against", "curve", "x", "mean", "se", "runs"), rows),
+    ]

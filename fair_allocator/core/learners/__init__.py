@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from fair_allocator.core.errors import InvalidPool
+from fair_allocator.core.errors import InvalidPool, shown
 from fair_allocator.core.learners.base import Choice, Learner, Plain
 from fair_allocator.core.learners.epsilon_greedy import EpsilonGreedy
 from fair_allocator.core.learners.exp3 import EXP3
@@ -54,15 +54,16 @@ def make_learner(spec: LearnerSpec) -> Learner:
     """
     if isinstance(spec, Learner):
         return spec
+    if not isinstance(spec, str | Mapping):
+        raise InvalidPool(f"learner must be a name or a mapping with one, got {shown(spec)}")
     parameters = {"name": spec} if isinstance(spec, str) else dict(spec)
     name = parameters.pop("name", None)
     kind = _BUILT_IN.get(name) if isinstance(name, str) else None
     if kind is None and isinstance(name, str):
         kind = _elsewhere().get(name)
     if kind is None:
-        raise InvalidPool(
-            f"learner {name!r} is not known; choose one of {', '.join(sorted(known_learners()))}"
-        )
+        known = ", ".join(sorted(known_learners()))
+        raise InvalidPool(f"learner {shown(name)} is not known; choose one of {known}")
     try:
         return kind(**parameters)
     except TypeError as error:
