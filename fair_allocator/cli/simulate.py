@@ -169,12 +169,11 @@ def _paper(arguments: argparse.Namespace) -> int:
     plan = wanted, arguments.runs, arguments.horizon, arguments.seed
     total = sum(job.decisions for job in figures.jobs(*plan).values())
     began = time.monotonic()
-    with bar("playing", total) as progress:
-        paper = figures.make(
-            *plan,
-            lambda job, tick: spread.play(job, arguments.processes, arguments.engine, tick),
-            progress.advance,
-        )
+    with (
+        bar("playing", total) as progress,
+        spread.Players(arguments.processes, arguments.engine, progress.advance) as players,
+    ):
+        paper = figures.make(*plan, players.play)
     seconds = time.monotonic() - began
     paths = writing.write_paper(paper, out) + drawing.draw_paper(paper, out)
     for figure, claim, agrees, numbers in findings(paper):
@@ -214,7 +213,7 @@ def _instance(arguments: argparse.Namespace) -> int:
 
 
 def _advise(arguments: argparse.Namespace) -> int:
-    from fair_allocator.simulate import advice, drawing, scenario, writing
+    from fair_allocator.simulate import advice, drawing, scenario, spread, writing
 
     if arguments.means is not None:
         exact = advice.read_pairs(arguments.means, None, "--means")
@@ -225,34 +224,32 @@ def _advise(arguments: argparse.Namespace) -> int:
     quotas = advice.read_pairs(arguments.quotas, list(means), "--quotas")
     advice.check(means, quotas)
     out = writing.directory(arguments.out)
-    with bar("playing", advice.decisions(arguments.horizon, arguments.runs)) as progress:
+    total = advice.decisions(arguments.horizon, arguments.runs)
+    with (
+        bar("playing", total) as progress,
+        spread.Players(arguments.processes, tick=progress.advance) as players,
+    ):
         given = advice.advise(
-            means,
-            quotas,
-            arguments.horizon,
-            arguments.runs,
-            arguments.seed,
-            arguments.processes,
-            progress.advance,
+            means, quotas, arguments.horizon, arguments.runs, arguments.seed, players.play
         )
     paths = writing.write_advice(given, out) + drawing.draw_advice(given, out)
     print_table(
         ("arm", "mean", "quota", "pulls without", "with quotas", "price", "se"),
-        [(shown(p.arm), p.mean, readable(p.quota), *p[3:]) for p in given.prices],
+        [
+            (shown(p.arm), p.mean, readable(p.quota), *map(round, p[3:6]), p.se)
+            for p in given.prices
+        ],
     )
-    print()
-    fair = given.by_tolerance["fair-ucb"]
-    print_table(("tolerance", "regret", "se"), list(zip(fair.x, fair.mean, fair.se, strict=True)))
-    print()
-    fair = given.by_sum["fair-ucb"]
-    print_table(
-        ("sum of quotas, %", "regret", "se"), list(zip(fair.x, fair.mean, fair.se, strict=True))
-    )
-    print(f"plain UCB1 has a regret of {given.by_tolerance['ucb1'].mean[0]:,.0f}; ", end="")
-    cheap = given.cheap_tolerance
-    print(
-        f"from a tolerance of {cheap:,} on, quotas add less than 5 %" if cheap is not None else ""
-    )
+    for what, curves in (("tolerance", given.by_tolerance), ("sum of quotas, %", given.by_sum)):
+        fair = curves["fair-ucb"]
+        print()
+        print_table(
+            (what, "regret", "se"),
+            list(zip(fair.x, map(round, fair.mean), fair.se, strict=True)),
+        )
+    print(f"\nplain UCB1 has a regret of {given.by_tolerance['ucb1'].mean[0]:,.0f}")
+    if given.cheap_tolerance is not None:
+        print(f"from a tolerance of {given.cheap_tolerance:,} on, quotas add less than 5 %")
     _print_paths(out, paths)
     return 0
 

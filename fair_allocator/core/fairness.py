@@ -69,9 +69,9 @@ class Fairness:
             return self.pick(round)
         return arm
 
-    def pulled(self, arm: int, round: int, *, forced: bool) -> None:
+    def pulled(self, arm: int, round: int, forced: bool) -> None:
         """Take in a pull of `round`, already counted."""
-        if self._wanted or self._reserved or (self._terms.early and not self._full):
+        if self._unsettled:
             self._advance([arm], round + 1, pulled=arm, forced=forced)
         if forced and self._forcing is not None:
             self._forcing.served(arm, round)
@@ -95,10 +95,11 @@ class Fairness:
         """Return the quotas that are still to take effect, by arm."""
         return dict(self._wanted)
 
-    @property
-    def _changing(self) -> bool:
-        terms = self._terms
-        return bool(self._wanted) or self.rule != self._rule or terms.bound != terms.tolerance
+    def _look_around(self) -> None:
+        """Note what the hot path asks in every round: whether anything is yet to take effect."""
+        terms, wanted = self._terms, bool(self._wanted)
+        self._changing = wanted or self.rule != self._rule or terms.bound != terms.tolerance
+        self._unsettled = wanted or bool(self._reserved) or (terms.early and not self._full)
 
     # -- plain data ---------------------------------------------------------------------------
 
@@ -135,6 +136,7 @@ class Fairness:
         fairness._terms = terms
         fairness._queue = dict.fromkeys(state["queue"])
         fairness._peak = state["peak"][0], Fraction(state["peak"][1])
+        fairness._look_around()
         return fairness
 
     # -- changes ------------------------------------------------------------------------------
@@ -211,6 +213,7 @@ class Fairness:
             early=self.rule == "earliest-deadline" and (self._full or self._terms.early),
         )
         self._forcing = None
+        self._look_around()
 
     def _is_nobody_owed(self, round: int) -> bool:
         arms, terms = self._arms, self._terms
@@ -241,8 +244,8 @@ class Fairness:
             bound=self._terms.tolerance,
             early=self.rule == "earliest-deadline" and self._full,
         )
-        self._bend(list(self._wanted), round)
         self._reserved = []
+        self._bend(list(self._wanted), round)
         self._peak = extent(self._arms.quotas())
         self._forcing = None
 
@@ -278,6 +281,7 @@ class Fairness:
         if self._terms.early and not (self._full or self._wanted or self._reserved):
             self._terms = self._terms._replace(early=False)
             self._forcing = None
+        self._look_around()
 
     def _may_bend(self, arm: int, round: int, pulled: int) -> bool:
         return arm == pulled or owed_from(self._arms, self._terms, arm) > round
@@ -318,6 +322,7 @@ class Fairness:
             self._arms.bend(arm, self._wanted.pop(arm), round)
             if self._forcing is not None and arm != served:
                 self._forcing.refile(arm, round)
+        self._look_around()
         self._announce(ready, round)
 
     def announce(self, epochs: Iterable[Epoch]) -> None:

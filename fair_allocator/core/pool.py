@@ -19,6 +19,18 @@ REMEMBERED: Final = 1_000
 """How many answered requests a pool remembers by default, to tell repeats from strangers."""
 
 
+_REWARD_TYPES: Final = (float, int)
+_COUNTED, _REPEATED, _ARM_LEFT = (
+    RewardOutcome.COUNTED,
+    RewardOutcome.REPEATED,
+    RewardOutcome.ARM_LEFT,
+)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 class Pool:
     """Arms with guaranteed minimum shares, and a learner that fills the free rounds.
 
@@ -111,20 +123,21 @@ class Pool:
     def _count(
         self, request_id: str, arm: int, reason: Reason, propensity: float | None
     ) -> Assignment:
-        arms, round = self._arms, self.rounds + 1
+        arms, fairness, played = self._arms, self._fairness, self.rounds
+        round = played + 1
         assignment = Assignment(
-            request_id, arms.names[arm], round, self._fairness.epoch, reason, propensity
+            request_id, arms.names[arm], round, fairness.epoch, reason, propensity
         )
         # An arm's shortfall is at its highest just before it is pulled.
-        shortfall = (arms.base[arm] + arms.slope[arm] * self.rounds) // arms.unit[arm]
-        shortfall -= arms.pulls[arm]
+        pulls = arms.pulls[arm]
+        shortfall = (arms.base[arm] + arms.slope[arm] * played) // arms.unit[arm] - pulls
         if shortfall > self._peak:
             self._peak = shortfall
         self.rounds = round
         self._requests.begin(assignment)
-        arms.pulls[arm] += 1
+        arms.pulls[arm] = pulls + 1
         arms.pending[arm] += 1
-        self._fairness.pulled(arm, round, forced=reason == "fairness")
+        fairness.pulled(arm, round, reason == "fairness")
         self._learner.assigned(arm, assignment)
         return assignment
 
@@ -152,24 +165,25 @@ class Pool:
             If the value is not a finite number in [0, 1]. Nothing is counted then, and the
             request can still be rewarded.
         """
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        # Not bool, though it is an int; type() is the fast way to say so.
+        if (type(value) not in _REWARD_TYPES and not _is_number(value)) or not 0 <= value <= 1:
             raise InvalidReward(
                 f"request {request_id!r}: a reward is in [0, 1], got {shown(value)}"
             )
-        assignment = self._requests.opened(request_id)
+        requests, arms = self._requests, self._arms
+        assignment = requests.opened(request_id)
         if assignment is None:
-            return self._requests.outcome(request_id)
+            return requests.outcome(request_id)
         arm = self._arm_of(assignment)
         if arm is None:
-            self._requests.close(assignment, RewardOutcome.ARM_LEFT, self.rounds)
-            return RewardOutcome.ARM_LEFT
-        self._requests.close(assignment, RewardOutcome.REPEATED, self.rounds)
-        arms = self._arms
+            requests.close(assignment, _ARM_LEFT, self.rounds)
+            return _ARM_LEFT
+        requests.close(assignment, _REPEATED, self.rounds)
         arms.pending[arm] -= 1
         arms.observed[arm] += 1
         arms.total[arm] += value
         self._learner.observed(arm, assignment, value)
-        return RewardOutcome.COUNTED
+        return _COUNTED
 
     def expire(self, request_id: str) -> bool:
         """Stop waiting for a request's reward; tell whether it was waited for."""

@@ -14,9 +14,7 @@ import numpy as np
 
 from fair_allocator.core.quotas import parse_number, parse_shares
 from fair_allocator.errors import ConfigurationError, InvalidPool
-from fair_allocator.simulate import spread
-from fair_allocator.simulate.batch import Progress
-from fair_allocator.simulate.figures import Curve, over_runs
+from fair_allocator.simulate.figures import Curve, Play, over_runs
 from fair_allocator.simulate.policies import UCB1, Floats, Instance, fair_ucb
 from fair_allocator.simulate.regret import fairness_cost_bound, regret, ucb1_bound
 from fair_allocator.simulate.spread import Job
@@ -120,8 +118,7 @@ def advise(
     horizon: int,
     runs: int,
     seed: int,
-    processes: int = 1,
-    tick: Progress = lambda _: None,
+    play: Play,
 ) -> Advice:
     """Play the pool with other tolerances and other quotas, and price each arm's."""
     instance = Instance(tuple(means.values()), tuple(quotas.values()))
@@ -129,7 +126,7 @@ def advise(
     slacks = [most * step // _STEPS for step in range(_STEPS + 1)]
     policies = tuple(fair_ucb(slack, f"{step}") for step, slack in enumerate(slacks))
     job = Job(instance, (*policies, UCB1), runs, horizon, seed, (horizon,))
-    played = spread.play(job, processes, "vectorised", tick)
+    played = play(job)
     pulls = {name: outcome.pulls[-1] for name, outcome in played.items()}
     plain = regret(instance, pulls[UCB1.name])
     by_tolerance = _curves(
@@ -142,7 +139,7 @@ def advise(
     for step in range(1, _STEPS + 1):
         scaled = _scaled(instance, Fraction(step, _STEPS))
         job = Job(scaled, (fair_ucb(),), runs, horizon, seed, (horizon,))
-        outcome = spread.play(job, processes, "vectorised", tick)["fair-ucb"]
+        outcome = play(job)["fair-ucb"]
         costs.append(regret(instance, outcome.pulls[-1]))
         bounds.append(float(fairness_cost_bound(scaled, horizon)))
     percents = [100 * step // _STEPS for step in range(_STEPS + 1)]

@@ -42,6 +42,7 @@ def picture(panels: int, title: str, columns: int | None = None) -> tuple["Pictu
     drawn = Picture(figsize=(5.6 * columns, 4.3 * rows), layout="constrained")
     axes = [drawn.add_subplot(rows, columns, number + 1) for number in range(panels)]
     for each in axes:
+        each.set_axisbelow(True)
         each.grid(visible=True, color="#e6e6e6", linewidth=0.7)
         each.spines[["top", "right"]].set_visible(False)
     drawn.suptitle(title, fontsize=12, fontweight="bold")
@@ -163,9 +164,8 @@ def draw_outcomes(
     for (name, outcome), colour in zip(outcomes.items(), cycle(COLOURS), strict=False):
         for axes, measure in ((first, "worst violation"), (third, "regret"), (fourth, "r-regret")):
             line(axes, outcome.curves[measure], name, colour)
-            axes.set(xlabel="round t", title=measure[0].upper() + measure[1:])
+            axes.set(xlabel="round t", title=f"{measure} so far")
             thousands(axes, "x", "y")
-    first.set_title("Worst violation so far")
     first.set_ylabel("floor(entitled) - pulls")
     first.set_yscale("symlog", linthresh=10)
     first.legend(frameon=False, fontsize=8.5)
@@ -183,10 +183,10 @@ def _draw_shares(axes: "Axes", scenario: Scenario, outcomes: Mapping[str, Outcom
         axes.bar(places, shares, 0.9 * width, color=colour)
     for place, arm in enumerate(arms):
         quota = 100 * float(scenario.arms[arm].share)
-        label = "quota" if place == 0 else None
+        label = "quota" if place == 0 else "_nolegend_"
         axes.hlines(quota, place - 0.45, place + 0.45, color="black", linewidth=2, label=label)
     axes.set_xticks(range(len(arms)), arms, rotation=0 if len(arms) < 8 else 60)
-    axes.set(title="Share of the rounds an arm was there", ylabel="%")
+    axes.set(title="share of the rounds an arm was there for", ylabel="%")
     axes.legend(frameon=False, fontsize=8.5)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fair_allocator.simulate.batch import Played, Progress
+from fair_allocator.simulate.batch import Played
 from fair_allocator.simulate.policies import (
     COST,
     ETAS,
@@ -44,7 +44,7 @@ LFGS: Final = tuple(lfg(eta) for eta in ETAS)
 _STEPS: Final = 12
 _PER_DECADE: Final = 12
 
-Play = Callable[[Job, Progress], dict[str, Played]]
+Play = Callable[[Job], dict[str, Played]]
 
 
 @dataclass(frozen=True)
@@ -126,12 +126,10 @@ def jobs(wanted: Sequence[str], runs: int, horizon: int, seed: int) -> dict[str,
     return needed
 
 
-def make(
-    wanted: Sequence[str], runs: int, horizon: int, seed: int, play: Play, tick: Progress
-) -> Paper:
+def make(wanted: Sequence[str], runs: int, horizon: int, seed: int, play: Play) -> Paper:
     """Play what the figures need, and draw the numbers from it."""
     needed = jobs(wanted, runs, horizon, seed)
-    played = {name: play(job, tick) for name, job in needed.items()}
+    played = {name: play(job) for name, job in needed.items()}
     figures: dict[str, Figure] = {}
     if "2" in wanted:
         figures["2"] = _cost_of_fairness(needed["cost"], played["cost"])

@@ -36,27 +36,62 @@ class Job(NamedTuple):
         return len(self.policies) * self.runs * self.horizon
 
 
+class Players:
+    """One process or several that play jobs; to be used in a `with` block."""
+
+    def __init__(
+        self, processes: int = 1, engine: str = "auto", tick: Progress = lambda _: None
+    ) -> None:
+        self._processes, self._engine, self._tick = processes, engine, tick
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> "Players":
+        if self._processes > 1:
+            context = get_context("spawn")
+            self._queue = context.SimpleQueue()
+            self._pool = ProcessPoolExecutor(self._processes, context, _listen, (self._queue,))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def play(self, job: Job) -> dict[str, Played]:
+        """Return what came of each policy, by name; the pulls are by [checkpoint, run, arm]."""
+        parts = list(_parts(job, self._processes))
+        engine = self._engine
+        if engine == "auto":
+            engine = "core" if job.decisions <= SMALL else "vectorised"
+        played = self._play(engine, job, parts)
+        found = {}
+        for rows, (pulls, worst) in zip(parts, played, strict=True):
+            for at, row in enumerate(rows):
+                found[row] = pulls[:, at], worst[at]
+        outcomes = {}
+        for policy in job.policies:
+            runs = [found[Row(policy, run)] for run in range(job.runs)]
+            pulls = np.stack([each for each, _ in runs], axis=1)
+            outcomes[policy.name] = Played(pulls, np.array([worst for _, worst in runs]))
+        return outcomes
+
+    def _play(self, engine: str, job: Job, parts: Sequence[list[Row]]) -> list[Played]:
+        if self._pool is None:
+            return [_play(engine, job, rows, self._tick) for rows in parts]
+        futures = [self._pool.submit(_play_and_tell, engine, job, rows) for rows in parts]
+        waiting = set(futures)
+        while waiting:
+            waiting = wait(waiting, _POLL_SECONDS).not_done
+            while not self._queue.empty():
+                self._tick(self._queue.get())
+        return [future.result() for future in futures]
+
+
 def play(
     job: Job, processes: int = 1, engine: str = "auto", tick: Progress = lambda _: None
 ) -> dict[str, Played]:
-    """Return what came of each policy, by name; [run] is the last but one axis of its pulls."""
-    if engine == "auto":
-        engine = "core" if job.decisions <= SMALL else "vectorised"
-    parts = list(_parts(job, processes))
-    if processes == 1:
-        played = [_play(engine, job, rows, tick) for rows in parts]
-    else:
-        played = _in_processes(engine, job, parts, processes, tick)
-    found = {}
-    for rows, (pulls, worst) in zip(parts, played, strict=True):
-        for at, row in enumerate(rows):
-            found[row] = pulls[:, at], worst[at]
-    outcomes = {}
-    for policy in job.policies:
-        runs = [found[Row(policy, run)] for run in range(job.runs)]
-        pulls = np.stack([each for each, _ in runs], axis=1)
-        outcomes[policy.name] = Played(pulls, np.array([worst for _, worst in runs]))
-    return outcomes
+    """Play one job."""
+    with Players(processes, engine, tick) as players:
+        return players.play(job)
 
 
 def _parts(job: Job, processes: int) -> Iterator[list[Row]]:
@@ -90,18 +125,3 @@ def _listen(queue: Any) -> None:
 
 def _play_and_tell(engine: str, job: Job, rows: Sequence[Row]) -> Played:
     return _play(engine, job, rows, _told.put)
-
-
-def _in_processes(
-    engine: str, job: Job, parts: Sequence[list[Row]], processes: int, tick: Progress
-) -> list[Played]:
-    context = get_context("spawn")
-    queue = context.SimpleQueue()
-    with ProcessPoolExecutor(processes, context, _listen, (queue,)) as pool:
-        futures = [pool.submit(_play_and_tell, engine, job, rows) for rows in parts]
-        waiting = set(futures)
-        while waiting:
-            waiting = wait(waiting, _POLL_SECONDS).not_done
-            while not queue.empty():
-                tick(queue.get())
-        return [future.result() for future in futures]

@@ -1,8 +1,10 @@
 """What the policies of a scenario do in it, by the core's own `Pool`."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from math import floor
@@ -95,19 +97,17 @@ def play(
 ) -> dict[str, Outcome]:
     """Play every policy in every run; the number of processes changes nothing."""
     outcomes = {}
-    for name, policy in scenario.policies.items():
-        one = partial(play_once, scenario, logs, policy, seed)
-        trials = []
-        if processes == 1:
-            for run in range(runs):
-                trials.append(one(run))
+    with ExitStack() as stack:
+        each: Callable[..., Iterable[Trial]] = map
+        if processes > 1:
+            pool = ProcessPoolExecutor(processes, get_context("spawn"))
+            each = stack.enter_context(pool).map
+        for name, policy in scenario.policies.items():
+            trials = []
+            for one in each(partial(play_once, scenario, logs, policy, seed), range(runs)):
+                trials.append(one)
                 tick(1)
-        else:
-            with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-                for trial in pool.map(one, range(runs)):
-                    trials.append(trial)
-                    tick(1)
-        outcomes[name] = _together(scenario, policy, trials)
+            outcomes[name] = _together(scenario, policy, trials)
     return outcomes
 
 
@@ -131,7 +131,7 @@ def play_once(
         if t > 1 and t in stages:
             ledger.change(stages[t])
         arm = pool.assign(str(t)).arm
-        ledger.regret += ledger.gaps[arm]
+        ledger.pulled(arm)
         mail.send(arm, t)
         mail.deliver(t)
         if t in points:
@@ -167,53 +167,74 @@ class _Mail:
 class _Ledger:
     """What a run costs, while arms come and go.
 
-    A pull costs the gap to the best arm there at the time, and so does a promised pull: r-regret
-    leaves out what was promised, at the price of the stage in which it fell due.
+    A pull costs the gap to the best arm there at the time. r-regret leaves out an arm's first
+    pulls, as many as are promised by now; what is promised and missing counts against it.
     """
 
     def __init__(self, pool: Pool, slack: int, means: Mapping[str, float]) -> None:
         self._pool, self._slack, self._means = pool, slack, means
-        self.regret = 0.0
         self.stays: dict[str, Stay] = {}
         self._peak = 0
-        self._paid = 0.0
         self._joined = dict.fromkeys(pool.arms, 1)
+        self._bills: dict[str, list[_Bill]] = {name: [] for name in pool.arms}
+        self._closed = 0.0
+        self.regret = 0.0
         self._open()
 
     def _open(self) -> None:
         """Begin a stage."""
         best = max(self._means[name] for name in self._pool.arms)
-        self.gaps = {name: best - self._means[name] for name in self._pool.arms}
-        self._due = self._promised()
+        for name in self._pool.arms:
+            self._bills.setdefault(name, []).append(_Bill(best - self._means[name]))
 
-    def _promised(self) -> dict[str, int]:
-        owed = self._pool.entitled
-        return {name: max(0, floor(each) - self._slack) for name, each in owed.items()}
-
-    def _fallen_due(self) -> float:
-        return sum(
-            self.gaps[name] * (due - self._due[name]) for name, due in self._promised().items()
-        )
+    def pulled(self, name: str) -> None:
+        """Count a pull."""
+        bill = self._bills[name][-1]
+        bill.pulls += 1
+        self.regret += bill.gap
 
     def r_regret(self) -> float:
-        return self.regret - self._paid - self._fallen_due()
+        """Return what pulls beyond the promised ones cost so far."""
+        owed = self._pool.entitled
+        cost = self.regret - self._closed - sum(self._promised(n, owed[n]) for n in owed)
+        return round(cost, 9) + 0.0
+
+    def _promised(self, name: str, entitled: Fraction) -> float:
+        """Return what the pulls cost that an arm was promised."""
+        left, cost, gap = max(0, floor(entitled) - self._slack), 0.0, 0.0
+        for bill in self._bills[name]:
+            gap = bill.gap
+            counted = min(left, bill.pulls)
+            left -= counted
+            cost += counted * gap
+        return cost + left * gap
 
     def worst(self) -> int:
+        """Return the worst violation so far."""
         return max(self._peak, self._pool.peak_violation())
 
     def change(self, quotas: Mapping[str, Fraction]) -> None:
         """Let arms come and go from the next round on."""
         self._peak = self.worst()
-        self._paid += self._fallen_due()
         self.leave([name for name in self._pool.arms if name not in quotas])
         for name in self._pool.reconfigure(quotas).joined:
             self._joined[name] = self._pool.rounds + 1
         self._open()
 
     def leave(self, names: Sequence[str]) -> None:
-        pulls = self._pool.pulls
+        """Settle what arms got."""
+        pulls, owed = self._pool.pulls, self._pool.entitled
         for name in names:
             self.stays[name] = Stay(self._pool.rounds + 1 - self._joined[name], pulls[name])
+            self._closed += self._promised(name, owed[name])
+
+
+@dataclass(slots=True)
+class _Bill:
+    """An arm's pulls in one stage, and what each costs."""
+
+    gap: float
+    pulls: int = 0
 
 
 def _together(scenario: Scenario, policy: PolicySettings, trials: Sequence[Trial]) -> Outcome:

@@ -88,6 +88,7 @@ class CrashedRun(Run):
         rate = self.rng.choice((0.02, 0.05, 0.15))
         self.faults = Faults(self.rng, rate, crashes=self.rng.choice((2, 5, 10)))
         self.script: list[Step] = []
+        self._damaged: set[int] = set()
         self._owned = self.everything
         self._idle = self.rng.randrange(3)
         total = sum(map(len, self.inputs.values()))
@@ -109,7 +110,11 @@ class CrashedRun(Run):
 
     def _damage(self) -> None:
         """Spoil a part of the newest generation, or its manifest, if that can be borne."""
-        journal = Journal(self.memory, self.rng.choice(sorted(self.everything)))
+        partition = self.rng.choice(sorted(self.everything))
+        journal = Journal(self.memory, partition)
+        whole = partition in self._damaged or journal.start == 0 or len(journal.generations()) > 1
+        require(whole, "trimmed with one generation left on partition", partition)
+        self._damaged.add(partition)
         if bearable := journal.bearable():
             record = self.rng.choice(bearable)
             value = spoilt(record.value or b"", self.rng)

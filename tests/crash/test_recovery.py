@@ -162,6 +162,41 @@ def _move(served: Served, column: str, topic: str, to: int) -> None:
     )
 
 
+# -- snapshots ------------------------------------------------------------------------------------
+
+
+def test_journal_is_trimmed_behind_two_generations(house: House) -> None:
+    served = house(service=TINY)
+    busy(served, turns=100)
+    journal = Journal(served.memory, 0)
+    assert journal.start > 0
+    assert len(journal.generations()) == 2
+
+
+def test_restore_reads_only_from_where_the_hint_says(house: House) -> None:
+    served = house(service=TINY)
+    busy(served, turns=60)
+    served.die()
+    with SqliteLog(served.memory) as log:
+        log.open(Nobody())
+        with patch.object(log, "read_journal", wraps=log.read_journal) as read:
+            restore(log, 0, served.settings.shard)
+        read.assert_called_once()
+        assert read.call_args.args[1] > log.journal_start(0)
+
+
+def test_stopped_service_has_nothing_to_replay(house: House) -> None:
+    served = house(service=TINY)
+    busy(served)
+    served.service.drain()
+    live = served.shard.canonical()
+    served.die()
+    journal = Journal(served.memory, 0)
+    for record in journal.entries():
+        journal.write(record._replace(value=b"not needed"))
+    assert restored(served) == live
+
+
 # -- offsets --------------------------------------------------------------------------------------
 
 
@@ -288,15 +323,3 @@ def test_rewards_that_came_in_time_count_after_a_long_stop(house: House) -> None
     for _ in range(10):
         served.turn()
     assert served.observed() == 1
-
-
-def test_stopped_service_has_nothing_to_replay(house: House) -> None:
-    served = house(service=TINY)
-    busy(served)
-    served.service.drain()
-    live, entries = served.shard.canonical(), Journal(served.memory, 0).entries()
-    served.die()
-    journal = Journal(served.memory, 0)
-    for record in entries:
-        journal.write(record._replace(value=b"not needed"))
-    assert restored(served) == live

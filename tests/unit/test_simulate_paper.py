@@ -36,9 +36,7 @@ standard error (docs/paper.md has the script)."""
 
 @pytest.fixture(scope="module")
 def paper() -> Paper:
-    return figures.make(
-        figures.FIGURES, 4, 4_000, 1, lambda job, tick: spread.play(job, tick=tick), lambda _: None
-    )
+    return figures.make(figures.FIGURES, 4, 4_000, 1, spread.play)
 
 
 # -- the arithmetic -------------------------------------------------------------------------------

@@ -39,12 +39,12 @@ class LeastPulled:
     when it comes up, so an arm must be added again after each pull after which it holds.
     """
 
-    __slots__ = ("_arms", "_heap")
+    __slots__ = ("_arms", "heap")
 
     def __init__(self, arms: Arms) -> None:
         self._arms = arms
-        self._heap = [(arms.pulls[arm], arm) for arm in range(len(arms)) if self._holds(arm)]
-        heapify(self._heap)
+        self.heap = [(arms.pulls[arm], arm) for arm in range(len(arms)) if self._holds(arm)]
+        heapify(self.heap)
 
     def _holds(self, arm: int) -> bool:
         raise NotImplementedError
@@ -52,15 +52,15 @@ class LeastPulled:
     def add(self, arm: int) -> None:
         """Take an arm in if it holds."""
         if self._holds(arm):
-            heappush(self._heap, (self._arms.pulls[arm], arm))
+            heappush(self.heap, (self._arms.pulls[arm], arm))
 
     def first(self) -> int | None:
         """Return the first arm, None if there is none."""
-        while self._heap:
-            pulls, arm = self._heap[0]
+        while self.heap:
+            pulls, arm = self.heap[0]
             if pulls == self._arms.pulls[arm] and self._holds(arm):
                 return arm
-            heappop(self._heap)
+            heappop(self.heap)
         return None
 
 

@@ -40,28 +40,11 @@ class UCB1(Learner):
         # What happens to an arm between two choices is looked at once, when it matters.
         self._changed = {a for a in range(len(arms)) if arms.observed[a] or arms.pending[a]}
 
-    def _look(self, arm: int) -> None:
-        """Recompute an arm's line."""
-        arms = self.arms
-        observed = arms.observed[arm]
-        known = observed + arms.pending[arm]
-        if known:
-            self._mean[arm] = arms.total[arm] / observed if observed else 1.0
-            self._width[arm] = 1.0 / sqrt(known)
-        else:
-            self._unknown.add(arm)
-
     def choose(self, round: int) -> Choice:
-        changed = self._changed
-        for arm in changed:
-            self._look(arm)
         s = sqrt(2.0 * log(round))
-        if self._tree is not None:
-            for arm in changed:
-                self._tree.update(arm, s)
-        changed.clear()
-        first = self._unknown.first()
-        if first is not None:
+        if self._changed:
+            self._catch_up(s)
+        if self._unknown.heap and (first := self._unknown.first()) is not None:
             return first, 1.0
         if len(self._mean) <= SCAN_LIMIT:
             indices = [mean + s * width for mean, width in zip(self._mean, self._width)]  # noqa: B905
@@ -70,6 +53,21 @@ class UCB1(Learner):
             self._tree = LineTournament(self._mean, self._width, _MARGIN)
             self._tree.enter(range(len(self._mean)), s)
         return self._tree.champion(s), 1.0
+
+    def _catch_up(self, s: float) -> None:
+        """Recompute the lines of the arms to which something happened."""
+        arms, tree = self.arms, self._tree
+        for arm in self._changed:
+            observed = arms.observed[arm]
+            known = observed + arms.pending[arm]
+            if not known:
+                self._unknown.add(arm)
+                continue
+            self._mean[arm] = arms.total[arm] / observed if observed else 1.0
+            self._width[arm] = 1.0 / sqrt(known)
+            if tree is not None:
+                tree.update(arm, s)
+        self._changed.clear()
 
     def assigned(self, arm: int, assignment: Assignment) -> None:  # noqa: ARG002
         self._changed.add(arm)
