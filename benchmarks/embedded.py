@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.timing import table
 from fair_allocator.log.base import INPUTS, Incoming, Log, Outgoing
 from fair_allocator.log.sqlite import SqliteClient, SqliteLog
-from fair_allocator.service import Service, ServiceSettings
+from fair_allocator.service import Service, ServiceSettings, calm_collector
 from fair_allocator.shard import ShardSettings, restore
 
 PARTITIONS, BATCH = 4, 1_000
@@ -181,6 +181,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer records and turns")
     quick = parser.parse_args().quick
+    calm_collector()
     count, turns = (5_000, 2) if quick else (20_000, 5)
     rows: list[list[object]] = [
         ["", "copied/s", "decided/s", "service / copy", "bytes copied", "bytes decided"]

@@ -1,6 +1,8 @@
 """A service on a log in memory, whose time goes on only when it is told."""
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -156,3 +158,22 @@ class Served:
     def state(self) -> bytes:
         """Return the whole state without the number of entries."""
         return self.shard.canonical().partition(b",")[2]
+
+
+House = Callable[..., Served]
+
+
+@contextmanager
+def houses() -> Iterator[House]:
+    """Yield how to set up services, all of which end with it."""
+    made: list[Served] = []
+
+    def build(*arguments: Any, **settings: Any) -> Served:
+        made.append(Served(*arguments, **settings))
+        return made[-1]
+
+    try:
+        yield build
+    finally:
+        for served in made:
+            served.die()

@@ -70,10 +70,11 @@ class Life:
     closed: deque[tuple[str, Answer]] = field(default_factory=deque)
 
     def take_settings(self, settings: Mapping[str, Any]) -> None:
-        if settings.get("reward_timeout") is not None:
-            self.timeout = max(1, round(settings["reward_timeout"] * 1000))
-        if settings.get("default_reward") is not None:
-            self.default = settings["default_reward"]
+        """Take over how to wait; a null unsets it, what is left out stays."""
+        if "reward_timeout" in settings:
+            seconds = settings["reward_timeout"]
+            self.timeout = None if seconds is None else max(1, round(seconds * 1000))
+        self.default = settings.get("default_reward", self.default)
 
     def recall(self, request_id: str) -> Answer | None:
         return self.open.get(request_id) or dict(self.closed).get(request_id)

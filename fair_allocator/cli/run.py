@@ -9,7 +9,7 @@ from fair_allocator.cli.options import Subparsers, add_command, add_config, conf
 from fair_allocator.cli.printing import counted, shown
 from fair_allocator.cli.watch import Watch
 from fair_allocator.config import Configuration, PoolGuarantee, guarantees
-from fair_allocator.service import Service
+from fair_allocator.service import Service, calm_collector
 from fair_allocator.wiring import open_log, service_settings
 
 logger = logging.getLogger(__name__)
@@ -45,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     logs.set_up()
     watch = Watch(configuration.service.stuck_seconds, configuration.service.drain_seconds)
+    calm_collector()
     service = Service(open_log(configuration), settings, heartbeat=watch.beat)
     logger.info("%s", _served(configuration))
     with watch.over(service.stop):

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from json.encoder import encode_basestring as quoted
 from typing import Any
 
 from fair_allocator.core.errors import InvalidPool
@@ -54,7 +55,16 @@ class Hosting:
 class HostedPool:
     """A pool, its hosting, and its open requests in the order of their time."""
 
-    __slots__ = ("_waiting", "bucket", "epochs", "hosting", "pool", "scheduled")
+    __slots__ = (
+        "_waiting",
+        "bucket",
+        "epochs",
+        "hosting",
+        "key",
+        "pool",
+        "quoted",
+        "scheduled",
+    )
 
     def __init__(self, pool: Pool, hosting: Hosting, epochs: list[Epoch], bucket: int) -> None:
         self.pool = pool
@@ -62,6 +72,9 @@ class HostedPool:
         self.epochs = epochs
         """Epochs that came into force and are not published yet; the pool appends to it."""
         self.bucket = bucket
+        self.key = pool.name.encode("utf-8", "surrogatepass")
+        self.quoted = quoted(pool.name)
+        """The pool's name as the key of its records, and in JSON."""
         self.scheduled: int | None = None
         """The time at which the shard will look for expired requests next."""
         self._waiting: deque[tuple[int, Assignment]] = deque()
@@ -99,8 +112,9 @@ class HostedPool:
     # -- requests and rewards -----------------------------------------------------------------
 
     def assign(self, request_id: str, clock: int) -> Assignment:
-        """Decide a request that is not open or remembered."""
-        return self._wait(self.pool.assign(request_id), clock)
+        """Decide a request, or repeat its answer."""
+        assignment = self.pool.assign(request_id)
+        return assignment if assignment.repeat else self._wait(assignment, clock)
 
     def follow(
         self,

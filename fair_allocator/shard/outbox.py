@@ -4,6 +4,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
+from json.encoder import encode_basestring as quoted
 
 from fair_allocator.core.guarantee import Epoch
 from fair_allocator.core.pool import Pool
@@ -18,7 +19,7 @@ from fair_allocator.events import (
     TickEvent,
 )
 from fair_allocator.log.base import Outgoing, Record
-from fair_allocator.shard.journal import to_json
+from fair_allocator.shard.hosted import HostedPool
 
 ARMS_A_RECORD = 1_000
 """Arms in one record of a complete epoch: about 100 kB, well below a message limit."""
@@ -45,19 +46,22 @@ class Outbox:
             Outgoing(topic, self._partition, _utf8(pool), value.encode("utf-8", "surrogatepass"))
         )
 
-    def assignment(self, pool: str, made: Assignment, *, repeat: bool = False) -> None:
+    def assignment(self, hosted: HostedPool, made: Assignment) -> None:
         """Write an `AssignmentEvent`; by hand, since this is the one record per request."""
         offsets, propensity = self._offsets, made.propensity
-        self._add(
-            "assignments",
-            pool,
-            f'{{"type":"assignment","request_id":{to_json(made.request_id)},'
-            f'"pool":{to_json(pool)},"arm":{to_json(made.arm)},"round":{made.round},'
+        value = (
+            f'{{"type":"assignment","request_id":{quoted(made.request_id)},'
+            f'"pool":{hosted.quoted},"arm":{quoted(made.arm)},"round":{made.round},'
             f'"epoch":{made.epoch},"reason":"{made.reason}",'
             f'"propensity":{"null" if propensity is None else repr(propensity)},'
             f'"partition":{self._partition},"folded":{{"requests":{offsets["requests"]},'
             f'"rewards":{offsets["rewards"]},"controls":{offsets["controls"]}}},'
-            f'"repeat":{"true" if repeat else "false"}}}',
+            f'"repeat":{"true" if made.repeat else "false"}}}'
+        )
+        self.records.append(
+            Outgoing(
+                "assignments", self._partition, hosted.key, value.encode("utf-8", "surrogatepass")
+            )
         )
 
     def epoch(self, pool: str, epoch: Epoch, chunk: int = 0, chunks: int = 0) -> None:

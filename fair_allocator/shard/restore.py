@@ -17,7 +17,8 @@ from fair_allocator.shard.journal import (
     decode_chain,
     sequence_of,
 )
-from fair_allocator.shard.shard import Shard, ShardSettings
+from fair_allocator.shard.settings import ShardSettings
+from fair_allocator.shard.shard import Shard
 from fair_allocator.shard.snapshot import Manifest, Snapshots, unsealed
 
 

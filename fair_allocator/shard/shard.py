@@ -5,9 +5,7 @@ restored, it is read from the journal; either way it has the same effect, so tha
 restored at a commit equals the one that was live.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,42 +19,12 @@ from fair_allocator.log.partitioner import partition_for
 from fair_allocator.shard.hosted import HOSTING_SETTINGS, HostedPool
 from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, Entry, to_json
 from fair_allocator.shard.outbox import Outbox, epochs_around
+from fair_allocator.shard.settings import ShardSettings, Tally
 from fair_allocator.shard.table import PoolTable
 
-
-@dataclass(frozen=True, slots=True)
-class ShardSettings:
-    """What a shard needs of the configuration; times in milliseconds."""
-
-    seed: int = 0
-    partitions: int = 1
-    partitioner: str = "murmur2"
-    record_bytes: int = 65_536
-    pending_per_pool: int = 100_000
-    remembered_per_pool: int = 1_000
-    pools_per_shard: int = 1_000_000
-    arms_per_pool: int = 200_000
-    clock_skew: int = 3_600_000
-    retire_after: int | None = None
-    standing_every: int = 10_000
-    template: Mapping[str, Any] | None = None
-    template_fingerprint: str = ""
-
-    def lives_here(self, pool: str, partition: int) -> bool:
-        """Tell whether a pool belongs on a partition; without a partitioner, on every one."""
-        home = partition_for(_utf8(pool), self.partitions, self.partitioner)
-        return home is None or home == partition
-
-
-@dataclass(slots=True)
-class Tally:
-    """What a shard did since it was made, by kind; for operators, not part of its state."""
-
-    assignments: Counter[str] = field(default_factory=Counter)
-    rewards: Counter[str] = field(default_factory=Counter)
-    dead_letters: Counter[str] = field(default_factory=Counter)
-    expired: Counter[str] = field(default_factory=Counter)
-    repeats: int = 0
+_request = Request.__pydantic_validator__.validate_json
+_reward = Reward.__pydantic_validator__.validate_json
+_COUNTED = RewardOutcome.COUNTED
 
 
 class Unusable(Exception):
@@ -155,8 +123,15 @@ class Shard:
             runs[-1][2] = record.offset
         else:
             runs.append([topic, record.offset, record.offset])
+        value = record.value
         try:
-            _READERS[topic](self, record, self._checked(record, now))
+            if (
+                value is None
+                or len(value) > self.settings.record_bytes
+                or record.timestamp > now + self.settings.clock_skew
+            ):
+                raise self._unreadable(record, now)
+            _READERS[topic](self, record, value)
         except Unusable as refusal:
             self.tally.dead_letters[refusal.reason] += 1
             self._outbox.dead_letter(record, refusal.reason, str(refusal))
@@ -178,28 +153,32 @@ class Shard:
             self.table.applied[name] = fingerprint
             self._note(name, "f", fingerprint)
 
-    def _checked(self, record: Record, now: int) -> bytes:
-        value = record.value
-        if value is None:
-            raise Unusable(Reason.NOT_JSON, "the record has no value")
-        limit = self.settings.record_bytes
-        if len(value) > limit:
-            raise Unusable(Reason.TOO_LARGE, f"{len(value):,} bytes, the limit is {limit:,}")
+    def _unreadable(self, record: Record, now: int) -> Unusable:
+        """Say why a record is not even looked into."""
+        limit, size = self.settings.record_bytes, len(record.value or b"")
+        if record.value is None:
+            return Unusable(Reason.NOT_JSON, "the record has no value")
+        if size > limit:
+            return Unusable(Reason.TOO_LARGE, f"{size:,} bytes, the limit is {limit:,}")
         ahead = record.timestamp - now
-        if ahead > self.settings.clock_skew:
-            raise Unusable(Reason.FROM_THE_FUTURE, f"its timestamp is {ahead:,} ms ahead")
-        return value
+        return Unusable(Reason.FROM_THE_FUTURE, f"its timestamp is {ahead:,} ms ahead")
+
+    def _hosted(self, record: Record, pool: str) -> HostedPool | None:
+        """Return the pool a record is for, None if there is none yet; refuse a misplaced one."""
+        hosted = self.table.hosted(pool)
+        if hosted is None:
+            self._check_place(record, pool)
+        elif record.key != hosted.key and self.settings.partitioner != "none":
+            raise Unusable(Reason.BAD_KEY, f"the key must be the pool's name, {pool!r}, in UTF-8")
+        return hosted
 
     def _check_place(self, record: Record, pool: str) -> None:
         """Refuse a record that another partitioner brought here: its pool lives elsewhere."""
-        partitioner = self.settings.partitioner
+        partitioner, key = self.settings.partitioner, _utf8(pool)
         if partitioner == "none":
             return
-        key = _utf8(pool)
         if record.key != key:
             raise Unusable(Reason.BAD_KEY, f"the key must be the pool's name, {pool!r}, in UTF-8")
-        if pool in self.table:
-            return
         home = partition_for(key, self.settings.partitions, partitioner)
         if home != self.partition:
             raise Unusable(
@@ -210,49 +189,56 @@ class Shard:
 
     def _read_request(self, record: Record, value: bytes) -> None:
         try:
-            event = Request.model_validate_json(value)
+            event = _request(value)
         except ValidationError as error:
             raise _unusable(error) from None
-        name, table = event.pool, self.table
-        self._check_place(record, name)
-        hosted = table.hosted(name)
+        name, request_id, table = event.pool, event.request_id, self.table
+        hosted = self._hosted(record, name)
         if hosted is None:
             self._check_template(name)
         elif hosted.hosting.paused:
             raise Unusable(Reason.PAUSED, f"pool {name!r} is paused")
-        if hosted is None or self._is_outdated(hosted):
+        if hosted is None or (hosted.hosting.on_demand and self._is_outdated(hosted)):
             hosted = self._from_template(name)
         if record.timestamp > table.clock:
             self._advance(record.timestamp)
-        known = hosted.pool.recall(event.request_id)
-        if known is not None:
-            self.tally.repeats += 1
-            self._outbox.assignment(name, known, repeat=True)
-            return
         if len(hosted.pool.open) >= self.settings.pending_per_pool:
-            self._make_room(name, hosted)
-        made = table.assign(name, hosted, event.request_id)
-        forced = 1 if made.reason == "fairness" else 0
-        self._note(name, "a", made.request_id, made.arm, made.epoch, forced, made.propensity)
-        self.tally.assignments[made.reason] += 1
-        self._publish(name, hosted, made)
-        if hosted.hosting.on_demand and self.settings.retire_after is not None:
+            self._make_room(name, hosted, request_id)
+        made = table.assign(name, hosted, request_id)
+        if made.repeat:
+            self.tally.repeats += 1
+            self._outbox.assignment(hosted, made)
+            return
+        reason = made.reason
+        forced = 1 if reason == "fairness" else 0
+        self._note(name, "a", request_id, made.arm, made.epoch, forced, made.propensity)
+        self.tally.assignments[reason] += 1
+        if hosted.epochs:
+            self._publish_with_epochs(hosted, made)
+        else:
+            self._outbox.assignment(hosted, made)
+        if made.round % self.settings.standing_every == 0:
+            self._stand(hosted, made.round)
+        if self.settings.retire_after is not None and hosted.hosting.on_demand:
             table.used(name)
 
     def _read_reward(self, record: Record, value: bytes) -> None:
         try:
-            event = Reward.model_validate_json(value)
+            event = _reward(value)
         except ValidationError as error:
             raise _unusable(error) from None
-        self._check_place(record, event.pool)
-        hosted = self.table.hosted(event.pool)
+        hosted = self._hosted(record, event.pool)
         if hosted is None:
             raise Unusable(Reason.UNKNOWN_POOL, f"there is no pool {event.pool!r}")
         if record.timestamp > self.table.clock:
             self._advance(record.timestamp)
         outcome = self.table.reward(hosted, event.request_id, event.value)
-        self.tally.rewards[outcome.value] += 1
-        if outcome in (RewardOutcome.COUNTED, RewardOutcome.ARM_LEFT):
+        if outcome is _COUNTED:
+            self.tally.rewards += 1
+            self._note(event.pool, "r", event.request_id, event.value)
+            return
+        self.tally.rewards_ignored[outcome.value] += 1
+        if outcome is RewardOutcome.ARM_LEFT:
             self._note(event.pool, "r", event.request_id, event.value)
 
     def _read_control(self, record: Record, value: bytes) -> None:
@@ -261,8 +247,7 @@ class Shard:
         except ValidationError as error:
             raise _unusable(error) from None
         name = event.pool
-        self._check_place(record, name)
-        hosted = self.table.hosted(name)
+        hosted = self._hosted(record, name)
         if event.action == "configure":
             try:
                 self._configure(
@@ -292,26 +277,31 @@ class Shard:
             self.tally.expired["timeout"] += expired
         return expired
 
-    def _make_room(self, name: str, hosted: HostedPool) -> None:
-        while len(hosted.pool.open) >= self.settings.pending_per_pool:
+    def _make_room(self, name: str, hosted: HostedPool, request_id: str) -> None:
+        """Let the oldest requests expire early, unless this one only repeats an answer."""
+        pool = hosted.pool
+        while len(pool.open) >= self.settings.pending_per_pool and not pool.recall(request_id):
             oldest = hosted.oldest()
             assert oldest is not None  # noqa: S101  (as many are open)
-            request_id = oldest[1].request_id
-            self.table.expire(hosted, request_id)
-            self._note(name, "x", request_id)
+            self.table.expire(hosted, oldest[1].request_id)
+            self._note(name, "x", oldest[1].request_id)
             self.tally.expired["too many open"] += 1
 
-    def _publish(self, name: str, hosted: HostedPool, made: Assignment) -> None:
-        pool, epochs, outbox = hosted.pool, hosted.epochs, self._outbox
-        before, after = epochs_around(epochs, made.round) if epochs else ((), ())
+    def _publish_with_epochs(self, hosted: HostedPool, made: Assignment) -> None:
+        """Publish a decision between what came into force before it and after it."""
+        before, after = epochs_around(hosted.epochs, made.round)
         for epoch in before:
-            outbox.epoch(name, epoch)
-        outbox.assignment(name, made)
+            self._outbox.epoch(hosted.pool.name, epoch)
+        self._outbox.assignment(hosted, made)
         for epoch in after:
-            outbox.epoch(name, epoch)
-        epochs.clear()
-        if made.round % max(self.settings.standing_every, 10 * pool.size) == 0:
-            outbox.standing(pool)
+            self._outbox.epoch(hosted.pool.name, epoch)
+        hosted.epochs.clear()
+
+    def _stand(self, hosted: HostedPool, round: int) -> None:
+        """Publish where every arm stands; the more arms, the more seldom."""
+        every = self.settings.standing_every
+        if round % (every * -(-10 * hosted.pool.size // every)) == 0:
+            self._outbox.standing(hosted.pool)
 
     def _configure(
         self,

@@ -97,9 +97,10 @@ class PoolTable:
         self.touched.add(bucket)
 
     def assign(self, name: str, hosted: HostedPool, request_id: str) -> Assignment:
-        """Decide a request."""
+        """Decide a request, or repeat its answer."""
         made = hosted.assign(request_id, self.clock)
-        self._schedule(name, hosted)
+        if hosted.scheduled is None:
+            self._schedule(name, hosted)
         self.touched.add(hosted.bucket)
         return made
 

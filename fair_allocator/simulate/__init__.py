@@ -5,7 +5,7 @@ chance     the rewards of a run, a function of (seed, run, round) alone
 batch      the vectorised engine: many runs at once in numpy
 single     the same by the core's own `Pool`, run by run
 spread     the runs of a job over processes
-regret     regret, r-regret and the paper's bounds
+regret     regret and r-regret of many runs, and the paper's bounds along a curve
 figures    Figures 2, 3 and 4 of the paper as numbers
 findings   what agrees with the paper and what does not, from those numbers
 scenario   an instance of one's own, read from TOML

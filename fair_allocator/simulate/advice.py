@@ -16,7 +16,7 @@ from fair_allocator.core.quotas import parse_number, parse_shares
 from fair_allocator.errors import ConfigurationError, InvalidPool
 from fair_allocator.simulate.figures import Curve, Play, over_runs
 from fair_allocator.simulate.policies import UCB1, Floats, Instance, fair_ucb
-from fair_allocator.simulate.regret import fairness_cost_bound, regret, ucb1_bound
+from fair_allocator.simulate.regret import regret, regret_bounds
 from fair_allocator.simulate.spread import Job
 
 _STEPS: Final = 10
@@ -133,15 +133,15 @@ def advise(
         slacks,
         [regret(instance, pulls[policy.name]) for policy in policies],
         plain,
-        fairness_cost_bound(instance, horizon, slacks).tolist(),
+        regret_bounds(instance, horizon, slacks),
     )
-    costs, bounds = [plain], [float(ucb1_bound(instance, horizon))]
+    costs, bounds = [plain], regret_bounds(_scaled(instance, Fraction(0)), horizon, [0])
     for step in range(1, _STEPS + 1):
         scaled = _scaled(instance, Fraction(step, _STEPS))
         job = Job(scaled, (fair_ucb(),), runs, horizon, seed, (horizon,))
         outcome = play(job)["fair-ucb"]
         costs.append(regret(instance, outcome.pulls[-1]))
-        bounds.append(float(fairness_cost_bound(scaled, horizon)))
+        bounds += regret_bounds(scaled, horizon, [0])
     percents = [100 * step // _STEPS for step in range(_STEPS + 1)]
     by_sum = _curves(percents, costs, plain, bounds)
     prices = _prices(list(means), instance, pulls["0"], pulls[UCB1.name])

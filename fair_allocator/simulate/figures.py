@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from fair_allocator.core.regret import distribution_free_shape
 from fair_allocator.simulate.batch import Played
 from fair_allocator.simulate.policies import (
     COST,
@@ -18,13 +19,12 @@ from fair_allocator.simulate.policies import (
     lfg,
 )
 from fair_allocator.simulate.regret import (
-    distribution_free_shape,
-    fair_ucb_bound,
-    fairness_cost_bound,
     max_deficit,
     r_regret,
+    r_regret_bounds,
     regret,
-    ucb1_bound,
+    regret_bounds,
+    ucb1_bounds,
 )
 from fair_allocator.simulate.spread import Job
 
@@ -154,10 +154,10 @@ def _cost_of_fairness(job: Job, played: dict[str, Played]) -> Figure:
         short = np.concatenate([max_deficit(job.instance, pulls, end) for pulls in last])
         figure[name] = over_runs(slacks, costs, worst)
         figure[f"{name} violation"] = over_runs(slacks, short, worst)
-    cost = fairness_cost_bound(job.instance, job.horizon, slacks)
+    cost = regret_bounds(job.instance, job.horizon, slacks)
     figure["fair-ucb bound"] = _bound(slacks, cost)
-    figure["ucb1 bound"] = _bound(slacks, ucb1_bound(job.instance, [job.horizon] * len(slacks)))
-    figure["fair-ucb violation bound"] = _bound(slacks, np.array(slacks) + 1.0)
+    figure["ucb1 bound"] = _bound(slacks, ucb1_bounds(job.instance, end * len(slacks)))
+    figure["fair-ucb violation bound"] = _bound(slacks, [slack + 1.0 for slack in slacks])
     return figure
 
 
@@ -174,13 +174,14 @@ def _r_regret(job: Job, played: dict[str, Played]) -> Figure:
     plain = played["ucb1"]
     costs = regret(job.instance, plain.pulls)
     figure["ucb1"] = over_runs(rounds, costs, int(plain.worst.max()))
-    figure["fair-ucb bound"] = _bound(rounds, fair_ucb_bound(job.instance, rounds))
-    figure["ucb1 bound"] = _bound(rounds, ucb1_bound(job.instance, rounds))
-    figure["t-fair-ucb bound"] = _bound([job.horizon], fair_ucb_bound(job.instance, [job.horizon]))
-    shape = distribution_free_shape(rounds)
+    figure["fair-ucb bound"] = _bound(rounds, r_regret_bounds(job.instance, rounds))
+    figure["ucb1 bound"] = _bound(rounds, ucb1_bounds(job.instance, rounds))
+    end = [job.horizon]
+    figure["t-fair-ucb bound"] = _bound(end, r_regret_bounds(job.instance, end))
+    shape = [distribution_free_shape(t) for t in rounds]
     # The constant is not known: take the least with which the shape stays above the curve.
-    shape *= max(np.array(figure["fair-ucb"].mean[1:]) / shape[1:])
-    figure["distribution-free shape"] = _bound(rounds, shape)
+    least = max(c / s for c, s in zip(figure["fair-ucb"].mean[1:], shape[1:], strict=True))
+    figure["distribution-free shape"] = _bound(rounds, [least * each for each in shape])
     return figure
 
 
@@ -191,7 +192,7 @@ def _guarantee(job: Job, played: dict[str, Played], suffix: str) -> Figure:
         name + suffix: over_runs(rounds, max_deficit(job.instance, pulls, rounds), int(worst.max()))
         for name, (pulls, worst) in played.items()
     }
-    figure["fair-ucb bound" + suffix] = _bound(rounds, np.ones(len(rounds)))
+    figure["fair-ucb bound" + suffix] = _bound(rounds, [1.0] * len(rounds))
     return figure
 
 
@@ -202,5 +203,5 @@ def over_runs(x: list[int], values: Floats, worst: int | list[int] | None = None
     return Curve(x, values.mean(axis=1).tolist(), se.tolist(), runs, worst)
 
 
-def _bound(x: list[int], values: Floats) -> Curve:
-    return Curve(x, values.tolist(), [0.0] * len(x), 0)
+def _bound(x: list[int], values: list[float]) -> Curve:
+    return Curve(x, values, [0.0] * len(x), 0)

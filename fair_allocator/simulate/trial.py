@@ -135,7 +135,7 @@ def play_once(
         mail.send(arm, t)
         mail.deliver(t)
         if t in points:
-            measures[:, points[t]] = ledger.worst(), ledger.regret, ledger.r_regret()
+            measures[:, points[t]] = pool.peak_violation(), ledger.regret, ledger.r_regret()
     ledger.leave(pool.arms)
     return Trial(measures, ledger.stays)
 
@@ -174,7 +174,6 @@ class _Ledger:
     def __init__(self, pool: Pool, slack: int, means: Mapping[str, float]) -> None:
         self._pool, self._slack, self._means = pool, slack, means
         self.stays: dict[str, Stay] = {}
-        self._peak = 0
         self._joined = dict.fromkeys(pool.arms, 1)
         self._bills: dict[str, list[_Bill]] = {name: [] for name in pool.arms}
         self._closed = 0.0
@@ -209,13 +208,8 @@ class _Ledger:
             cost += counted * gap
         return cost + left * gap
 
-    def worst(self) -> int:
-        """Return the worst violation so far."""
-        return max(self._peak, self._pool.peak_violation())
-
     def change(self, quotas: Mapping[str, Fraction]) -> None:
         """Let arms come and go from the next round on."""
-        self._peak = self.worst()
         self.leave([name for name in self._pool.arms if name not in quotas])
         for name in self._pool.reconfigure(quotas).joined:
             self._joined[name] = self._pool.rounds + 1

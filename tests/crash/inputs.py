@@ -145,8 +145,8 @@ class _Inputs:
             "arms": rng.choice(ARMS),
             "tolerance": rng.choice((0, 1, "3/2", 2.5)),
             "learner": _spec(rng.choice((self._learner, learner_of(rng.randrange(100))))),
-            "reward_timeout": rng.choice((0.0001, 0.3, 1, 2.5)),
-            "default_reward": rng.choice((0, 0.25, 1)),
+            "reward_timeout": rng.choice((None, 0.0001, 0.3, 1, 2.5)),
+            "default_reward": rng.choice((None, 0, 0.25, 1)),
             "rule": rng.choice(("auto", "earliest-deadline")),
         }
         likely = {"arms": 0.7, "learner": 0.3, "reward_timeout": 0.4}

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -23,9 +24,7 @@ from fair_allocator.shard import restore
 from fair_allocator.shard.journal import ENTRY, MANIFEST
 from tests.crash.damage import Journal, spoilt
 from tests.crash.faulty_log import Nobody
-from tests.served import ARMS, Served
-
-House = Callable[..., Served]
+from tests.served import ARMS, House, Served, houses
 
 TINY = {"snapshot_entries": 2, "snapshot_chunk_bytes": 300}
 """Snapshots that are written all the time, each over several commits."""
@@ -33,15 +32,8 @@ TINY = {"snapshot_entries": 2, "snapshot_chunk_bytes": 300}
 
 @pytest.fixture
 def house() -> Iterator[House]:
-    made: list[Served] = []
-
-    def build(**settings: Any) -> Served:
-        made.append(Served(template={"arms": ARMS}, **settings))
-        return made[-1]
-
-    yield build
-    for served in made:
-        served.die()
+    with houses() as build:
+        yield partial(build, template={"arms": ARMS})
 
 
 def restored(served: Served, partition: int = 0) -> bytes:

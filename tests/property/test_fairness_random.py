@@ -212,17 +212,19 @@ def test_no_arm_is_starved_by_a_change_before_every_round(rule: str) -> None:
     assert audited.pulls["steady"] >= 120
 
 
-def test_quotas_in_force_are_those_by_which_entitlements_grow_next() -> None:
+def test_entitlements_grow_by_the_quotas_in_force() -> None:
+    """What waits for nobody being owed comes with the first such round, and no sooner."""
     random = Random(11)
     for _ in range(60):
         pool = Audited(shares(random, 20), random.choice([0, 1])).pool
         for round in range(40):
             if random.random() < 0.2:
                 pool.reconfigure(shares(random, 20), tolerance=random.choice([0, 1]))
-            before, quotas = pool.entitled, pool.quotas_in_force
+            before, old, epoch = pool.entitled, pool.quotas_in_force, pool.epoch
             pool.learner.wish = random.choice(pool.arms)  # type: ignore[attr-defined]
-            pool.assign(str(round))
-            assert pool.entitled == {name: before[name] + quotas[name] for name in quotas}
+            answer = pool.assign(str(round))
+            grown = {name: pool.entitled[name] - before[name] for name in before}
+            assert grown == (old if answer.epoch == epoch else pool.quotas)
 
 
 @pytest.mark.parametrize("rounds", range(1, 9))

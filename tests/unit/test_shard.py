@@ -1,29 +1,19 @@
 """What a shard does with the pools it hosts; `Served` holds every turn against the journal."""
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from fair_allocator.shard.journal import ENTRY
-from tests.served import ARMS, START, Served
+from tests.served import ARMS, START, House, houses
 
-House = Callable[..., Served]
+P: dict[str, dict[str, Any]] = {"p": {"arms": ARMS}}
 
 
 @pytest.fixture
 def house() -> Iterator[House]:
-    """Return how to set up a service, which has pool p unless told otherwise."""
-    made: list[Served] = []
-
-    def build(pools: dict[str, dict[str, Any]] | None = None, **settings: Any) -> Served:
-        made.append(Served({"p": {"arms": ARMS}} if pools is None else pools, **settings))
-        return made[-1]
-
-    yield build
-    for served in made:
-        served.die()
+    with houses() as build:
+        yield build
 
 
 def waiting(timeout: float, default: float | None = None) -> dict[str, dict[str, Any]]:
@@ -34,7 +24,7 @@ def waiting(timeout: float, default: float | None = None) -> dict[str, dict[str,
 
 
 def test_repeated_request_gets_its_first_answer_again(house: House) -> None:
-    served = house()
+    served = house(P)
     served.serve("one", "two", "one")
     served.reward("one", 1)
     served.serve("one")
@@ -47,7 +37,7 @@ def test_repeated_request_gets_its_first_answer_again(house: House) -> None:
 
 
 def test_request_is_forgotten_after_the_window(house: House) -> None:
-    served = house(remembered_per_pool=2)
+    served = house(P, remembered_per_pool=2)
     for name in ("one", "two", "three"):
         served.serve(name)
         served.reward(name, 1)
@@ -58,13 +48,13 @@ def test_request_is_forgotten_after_the_window(house: House) -> None:
 
 
 def test_open_request_is_never_forgotten(house: House) -> None:
-    served = house(remembered_per_pool=0)
+    served = house(P, remembered_per_pool=0)
     served.serve("old", *map(str, range(50)), "old")
     assert served.out("assignment")[-1]["repeat"]
 
 
 def test_assignments_say_what_was_folded_before(house: House) -> None:
-    served = house()
+    served = house(P)
     served.reward("nobody", 1)
     served.turn()
     served.control("resume")
@@ -77,7 +67,7 @@ def test_assignments_say_what_was_folded_before(house: House) -> None:
 
 
 def test_reward_counts_once(house: House) -> None:
-    served = house()
+    served = house(P)
     served.serve("r")
     for value in (0.25, 1.0):
         served.reward("r", value)
@@ -135,8 +125,20 @@ def test_shorter_timeout_expires_at_once(house: House) -> None:
     assert served.observed() == 1
 
 
+def test_null_unsets_the_timeout(house: House) -> None:
+    served = house(waiting(1.0, default=0.5))
+    served.serve("r", at=0)
+    served.control("configure", reward_timeout=None, at=0.5)
+    served.turn()
+    served.turn(now=100.0)
+    assert served.pending() == 1
+    served.control("configure", reward_timeout=1.0, at=100)
+    served.turn()
+    assert (served.pending(), served.observed()) == (0, 1)
+
+
 def test_oldest_expires_when_too_many_are_open(house: House) -> None:
-    served = house(pending_per_pool=2)
+    served = house(P, pending_per_pool=2)
     served.serve("one", "two", "three")
     for name in ("one", "two", "three"):
         served.reward(name, 1)
@@ -175,7 +177,7 @@ def test_tick_leaves_the_clock_alone_if_nothing_expires(house: House) -> None:
 
 
 def test_paused_pool_turns_requests_away_and_counts_rewards(house: House) -> None:
-    served = house()
+    served = house(P)
     served.serve("r")
     served.control("pause")
     served.turn()
@@ -229,7 +231,7 @@ def test_full_shard_refuses_another_pool(house: House) -> None:
 
 
 def test_too_many_arms_are_refused(house: House) -> None:
-    served = house(arms_per_pool=3)
+    served = house(P, arms_per_pool=3)
     served.control("configure", arms=dict.fromkeys("abcd", 0))
     served.turn()
     assert served.reasons() == ["refused"]
@@ -283,14 +285,14 @@ def test_restart_does_not_undo_a_control(house: House) -> None:
 
 
 def test_file_is_taken_up_once(house: House) -> None:
-    served = house()
+    served = house(P)
     for _ in range(3):
         served.restart()
     assert len(served.out("epoch")) == 1
 
 
 def test_rewards_are_waited_for_across_a_change_of_the_file(house: House) -> None:
-    served = house()
+    served = house(P)
     served.serve("r")
     served.restart({"p": {"arms": ARMS, "tolerance": 3}}, "2")
     served.reward("r", 1)
@@ -348,54 +350,3 @@ def test_removed_while_retired(house: House) -> None:
     served.turn()
     assert "p" not in served.shard.table
     assert len(served.serve("r")) == 1
-
-
-# -- epochs and entries ---------------------------------------------------------------------------
-
-
-def test_pool_opens_with_a_complete_epoch(house: House) -> None:
-    served = house()
-    (epoch,) = served.out()
-    assert (epoch["type"], epoch["complete"], epoch["round"], epoch["epoch"]) == (
-        "epoch",
-        True,
-        1,
-        1,
-    )
-    assert {arm: standing["quota"] for arm, standing in epoch["arms"].items()} == {
-        "a": "1/2",
-        "b": "1/4",
-        "c": "0",
-    }
-
-
-def test_standing_is_repeated_now_and_then(house: House) -> None:
-    served = house(standing_every=1)
-    served.serve(*map(str, range(65)))
-    rounds = [event["round"] for event in served.out("epoch")]
-    assert rounds == [1, 31, 61], "every ten times the arms at most"
-
-
-def test_large_standing_is_cut_into_records(house: House) -> None:
-    served = house({"p": {"arms": {f"arm-{n}": 0 for n in range(2_500)}}})
-    chunks = served.out("epoch")
-    assert [(each["chunk"], each["chunks"], len(each["arms"])) for each in chunks] == [
-        (0, 3, 1_000),
-        (1, 3, 1_000),
-        (2, 3, 500),
-    ]
-
-
-def test_entry_names_what_was_folded_in_its_order(house: House) -> None:
-    served = house()
-    served.request("one", at=1)
-    served.reward("one", 1, at=2)
-    served.request("two", at=3)
-    served.turn(now=3)
-    *_, last = (r.value for r in served.client.read("journal", 0) if r.key == ENTRY)
-    assert last is not None
-    _, _, offsets, runs, pools, operations = json.loads(last.split(b" ", 2)[2])
-    assert offsets == {"requests": 2, "rewards": 1, "controls": 0}
-    assert runs == [["requests", 0, 0], ["rewards", 0, 0], ["requests", 1, 1]]
-    assert pools == ["p"]
-    assert [operation[0] for operation in operations] == ["t", "a", "t", "r", "t", "a"]

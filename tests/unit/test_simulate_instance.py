@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fair_allocator import Pool
 from fair_allocator.cli import main
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.simulate import drawing, single, trial
@@ -130,6 +131,16 @@ def test_lost_rewards_end_as_the_default_where_there_is_one() -> None:
     assert once(silent).stays["ann"].pulls > 2 * once(failing).stays["ann"].pulls
 
 
+def test_lost_rewards_are_not_waited_for_beyond_the_timeout() -> None:
+    found = scenario({"ann": {"mean": 1.0, "loss": 1.0}}, delay={"timeout": 5})
+    pool = Pool({"ann": 0})
+    mail = trial._Mail(found, pool, World(found, {}, 3, 0))
+    for t in range(1, 50):
+        mail.send(pool.assign(str(t)).arm, t)
+        mail.deliver(t)
+        assert pool.pending["ann"] == min(t, 5)
+
+
 # -- what comes of it -----------------------------------------------------------------------------
 
 
@@ -161,6 +172,23 @@ def test_arms_join_and_leave_and_every_quota_is_kept() -> None:
     assert cyd.pulls >= 100 // 5 - 2
     assert played.measures[0].max() == 2
     assert {100, 200} <= set(trial.checkpoints(found))
+
+
+def test_a_shortfall_is_not_forgotten_when_its_arm_leaves() -> None:
+    arms = {"ann": {"mean": 1.0}, "bob": {"mean": 0.0, "quota": "1/2", "leaves": 201}}
+    found = scenario(arms, {"rule": "none"})
+    worst = once(found).measures[0]
+    assert worst[trial.checkpoints(found).index(200)] > 50
+    assert np.all(np.diff(worst) >= 0)
+
+
+def test_what_was_promised_to_an_arm_stays_left_out_when_it_leaves() -> None:
+    arms = {"ann": {"mean": 1.0}, "bob": {"mean": 0.0, "quota": "1/2", "leaves": 201}}
+    found = scenario(arms)
+    played = once(found)
+    beyond = played.stays["bob"].pulls - 100
+    assert played.measures[2, trial.checkpoints(found).index(200)] == pytest.approx(beyond)
+    assert played.measures[2, -1] == pytest.approx(beyond)
 
 
 def test_a_newcomer_that_is_better_makes_the_others_cost() -> None:

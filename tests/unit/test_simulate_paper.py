@@ -1,7 +1,9 @@
 """The paper's figures: their numbers, their bounds, and what is said of them."""
 
 import csv
+import doctest
 import json
+import shlex
 from dataclasses import replace
 from fractions import Fraction
 from math import log, pi
@@ -10,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fair_allocator import cli
 from fair_allocator.cli import main
 from fair_allocator.simulate import batch, drawing, figures, spread
 from fair_allocator.simulate.batch import Row
@@ -17,13 +20,13 @@ from fair_allocator.simulate.figures import LFGS, Paper
 from fair_allocator.simulate.findings import findings, settled_from
 from fair_allocator.simulate.policies import COST, GUARANTEE, UCB1, Instance, fair_ucb
 from fair_allocator.simulate.regret import (
-    fair_ucb_bound,
-    fairness_cost_bound,
-    fairness_cost_misprint,
     max_deficit,
+    misprinted_regret_bound,
     r_regret,
+    r_regret_bounds,
     regret,
-    ucb1_bound,
+    regret_bounds,
+    ucb1_bounds,
 )
 from fair_allocator.simulate.writing import report
 
@@ -63,15 +66,15 @@ def test_regret_counts_every_pull_and_r_regret_only_those_not_promised() -> None
 
 def test_bounds_are_as_computed_by_hand() -> None:
     two = Instance((0.9, 0.4), (Fraction(1, 10), Fraction(1, 4)))
-    tail, needed = 1 + pi**2 / 3, 8 * log(1000) / 0.25
-    assert ucb1_bound(two, 1000) == pytest.approx(0.5 * (needed + tail))
-    # 250 are promised and 221 needed: nothing is to be learned beyond the quota.
-    assert fair_ucb_bound(two, 1000) == pytest.approx(0.5 * (tail + 1))
-    assert fairness_cost_bound(two, 1000) == pytest.approx(0.5 * (250 + tail))
-    assert fair_ucb_bound(two, 1000, 100) == pytest.approx(0.5 * (needed - 150 + tail + 1))
-    assert fairness_cost_bound(two, 1000, 100) == pytest.approx(0.5 * (needed + tail))
+    tail, needed, earlier = 1 + pi**2 / 3, 8 * log(1000) / 0.25, 8 * log(500) / 0.25
+    assert ucb1_bounds(two, [1000]) == pytest.approx([0.5 * (needed + tail)])
+    # Of 1,000 rounds 250 are promised and 221 needed: nothing is to be learned beyond the quota.
+    learned = 0.5 * (earlier - 125)
+    bounds = r_regret_bounds(two, [500, 1000])
+    assert bounds == pytest.approx([learned + 0.5 * (tail + 1), 0.5 * (tail + 1)])
     # A tolerance beyond what is promised leaves plain UCB1.
-    assert fairness_cost_bound(two, 1000, 900) == pytest.approx(float(ucb1_bound(two, 1000)))
+    bounds = regret_bounds(two, 1000, [0, 900])
+    assert bounds == pytest.approx([0.5 * (250 + tail), 0.5 * (needed + tail)])
 
 
 def test_theorem_4_as_the_main_text_has_it_is_below_what_any_fair_pool_must_pay() -> None:
@@ -79,8 +82,9 @@ def test_theorem_4_as_the_main_text_has_it_is_below_what_any_fair_pool_must_pay(
     promised = GUARANTEE.floors([horizon])[0]
     least = float(promised @ GUARANTEE.gaps)
     assert least == pytest.approx(13_500)
-    assert fairness_cost_misprint(GUARANTEE, horizon) == pytest.approx(0.5 * (1 + pi**2 / 3))
-    assert fairness_cost_bound(GUARANTEE, horizon) > least
+    misprinted = misprinted_regret_bound(GUARANTEE, horizon)
+    assert misprinted == pytest.approx(0.5 * (1 + pi**2 / 3))
+    assert regret_bounds(GUARANTEE, horizon, [0])[0] > least
 
 
 def test_constant_r_regret_is_out_of_reach_of_the_papers_horizon() -> None:
@@ -172,6 +176,23 @@ def test_costs_above_a_bound_would_be_reported(paper: Paper) -> None:
     assert found.agrees is False
 
 
+# -- the page -------------------------------------------------------------------------------------
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_pages_counterexamples_are_as_it_says() -> None:
+    failed, tried = doctest.testfile(str(DOCS / "paper.md"), module_relative=False)
+    assert (failed, tried) == (0, 11)
+
+
+def test_the_pages_pictures_are_there_and_small() -> None:
+    for number in figures.FIGURES:
+        path = DOCS / "images" / f"paper-figure{number}.png"
+        assert f"images/{path.name}" in (DOCS / "paper.md").read_text()
+        assert path.stat().st_size < 150_000
+
+
 # -- the command ----------------------------------------------------------------------------------
 
 
@@ -217,6 +238,20 @@ def test_equal_numbers_give_equal_pictures(paper: Paper, tmp_path: Path) -> None
         drawing.draw_paper(only, tmp_path / name)
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+@pytest.mark.parametrize("command", [[], ["paper"], ["instance"], ["advise"]], ids=str)
+def test_every_help_ends_with_an_example_that_can_be_called(
+    command: list[str], capsys: Capture
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["simulate", *command, "--help"])
+    assert end.value.code == 0
+    heading, last = capsys.readouterr().out.rstrip().splitlines()[-2:]
+    assert heading == "example:"
+    program, *words = shlex.split(last)
+    assert (program, words[: 1 + len(command)]) == ("fair-allocator", ["simulate", *command])
+    assert cli._parser().parse_args(words).run
 
 
 @pytest.mark.parametrize("words", [["--runs", "1"], ["--seed", "-1"], ["--horizon", "many"]])

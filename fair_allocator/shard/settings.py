@@ -1,0 +1,46 @@
+"""What a shard needs to know, and what it counts for operators."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fair_allocator.log.partitioner import partition_for
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSettings:
+    """What a shard needs of the configuration; times in milliseconds."""
+
+    seed: int = 0
+    partitions: int = 1
+    partitioner: str = "murmur2"
+    record_bytes: int = 65_536
+    pending_per_pool: int = 100_000
+    remembered_per_pool: int = 1_000
+    pools_per_shard: int = 1_000_000
+    arms_per_pool: int = 200_000
+    clock_skew: int = 3_600_000
+    retire_after: int | None = None
+    standing_every: int = 10_000
+    template: Mapping[str, Any] | None = None
+    template_fingerprint: str = ""
+
+    def lives_here(self, pool: str, partition: int) -> bool:
+        """Tell whether a pool belongs on a partition; without a partitioner, on every one."""
+        home = partition_for(
+            pool.encode("utf-8", "surrogatepass"), self.partitions, self.partitioner
+        )
+        return home is None or home == partition
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a shard did since it was made, by kind; for operators, not part of its state."""
+
+    assignments: Counter[str] = field(default_factory=Counter)
+    rewards: int = 0
+    rewards_ignored: Counter[str] = field(default_factory=Counter)
+    dead_letters: Counter[str] = field(default_factory=Counter)
+    expired: Counter[str] = field(default_factory=Counter)
+    repeats: int = 0

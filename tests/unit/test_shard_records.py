@@ -1,0 +1,66 @@
+"""What a shard writes down: epochs and standings for the audit, entries for the journal."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fair_allocator.shard.journal import ENTRY
+from tests.served import ARMS, House, houses
+
+P: dict[str, dict[str, Any]] = {"p": {"arms": ARMS}}
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    with houses() as build:
+        yield build
+
+
+def test_pool_opens_with_a_complete_epoch(house: House) -> None:
+    served = house(P)
+    (epoch,) = served.out()
+    assert (epoch["type"], epoch["complete"], epoch["round"], epoch["epoch"]) == (
+        "epoch",
+        True,
+        1,
+        1,
+    )
+    assert {arm: standing["quota"] for arm, standing in epoch["arms"].items()} == {
+        "a": "1/2",
+        "b": "1/4",
+        "c": "0",
+    }
+
+
+def test_standing_is_repeated_now_and_then(house: House) -> None:
+    served = house(P, standing_every=1)
+    served.serve(*map(str, range(65)))
+    rounds = [event["round"] for event in served.out("epoch")]
+    assert rounds == [1, 31, 61], "every ten times the arms at most"
+
+
+def test_large_standing_is_cut_into_records(house: House) -> None:
+    served = house({"p": {"arms": {f"arm-{n}": 0 for n in range(2_500)}}})
+    chunks = served.out("epoch")
+    assert [(each["chunk"], each["chunks"], len(each["arms"])) for each in chunks] == [
+        (0, 3, 1_000),
+        (1, 3, 1_000),
+        (2, 3, 500),
+    ]
+
+
+def test_entry_names_what_was_folded_in_its_order(house: House) -> None:
+    served = house(P)
+    served.request("one", at=1)
+    served.reward("one", 1, at=2)
+    served.request("two", at=3)
+    served.turn(now=3)
+    *_, last = (r.value for r in served.client.read("journal", 0) if r.key == ENTRY)
+    assert last is not None
+    _, _, offsets, runs, pools, operations = json.loads(last.split(b" ", 2)[2])
+    assert offsets == {"requests": 2, "rewards": 1, "controls": 0}
+    assert runs == [["requests", 0, 0], ["rewards", 0, 0], ["requests", 1, 1]]
+    assert pools == ["p"]
+    assert [operation[0] for operation in operations] == ["t", "a", "t", "r", "t", "a"]
