@@ -2,11 +2,11 @@
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, ParamSpec
 
-from fair_allocator.cli.options import Subparsers, add_command
+from fair_allocator.cli.options import BadUsage, Subparsers, add_command
 from fair_allocator.cli.printing import bar, print_table, shown
 from fair_allocator.core.quotas import readable
 
@@ -84,8 +84,7 @@ def _add_instance(kinds: Subparsers) -> None:
     parser.add_argument(
         "--runs", type=_at_least(2), metavar="N", help="how many (else what the file says)"
     )
-    _add_common(parser, "instance")
-    parser.set_defaults(seed=None)
+    _add_common(parser, "instance", seed=None)
 
 
 def _add_advise(kinds: Subparsers) -> None:
@@ -124,9 +123,10 @@ def _add_advise(kinds: Subparsers) -> None:
     _add_common(parser, "advice")
 
 
-def _add_common(parser: argparse.ArgumentParser, out: str) -> None:
+def _add_common(parser: argparse.ArgumentParser, out: str, seed: int | None = _SEED) -> None:
+    known = "what the file says" if seed is None else seed
     parser.add_argument(
-        "--seed", type=_seed, default=_SEED, metavar="N", help="of all chance (%(default)s)"
+        "--seed", type=_seed, default=seed, metavar="N", help=f"of all chance (else {known})"
     )
     parser.add_argument(
         "--processes",
@@ -140,7 +140,7 @@ def _add_common(parser: argparse.ArgumentParser, out: str) -> None:
     )
 
 
-def _at_least(least: int) -> type[int]:
+def _at_least(least: int) -> Callable[[str], int]:
     def number(text: str) -> int:
         value = int(text)
         if value < least:
@@ -148,7 +148,7 @@ def _at_least(least: int) -> type[int]:
         return value
 
     number.__name__ = "int"
-    return number  # type: ignore[return-value]
+    return number
 
 
 def _seed(text: str) -> int:
@@ -175,7 +175,8 @@ def _paper(arguments: argparse.Namespace) -> int:
     ):
         paper = figures.make(*plan, players.play)
     seconds = time.monotonic() - began
-    paths = writing.write_paper(paper, out) + drawing.draw_paper(paper, out)
+    paths = writing.write_paper(paper, out)
+    paths += _drawn(drawing.draw_paper, paper, out)
     for figure, claim, agrees, numbers in findings(paper):
         print(f"Figure {figure}  {VERDICTS[agrees]}  {claim}: {numbers}")
     print(f"{total:,} decisions in {seconds:,.0f} s")
@@ -194,7 +195,7 @@ def _instance(arguments: argparse.Namespace) -> int:
     with bar("playing", runs * len(found.policies)) as progress:
         outcomes = trial.play(found, logs, seed, runs, arguments.processes, progress.advance)
     paths = writing.write_outcomes(found, outcomes, out)
-    paths += drawing.draw_outcomes(found, outcomes, out)
+    paths += _drawn(drawing.draw_outcomes, found, outcomes, out)
     print_table(
         ("policy", "bound", "worst violation", "regret", "se", "r-regret", "se"),
         [
@@ -220,6 +221,8 @@ def _advise(arguments: argparse.Namespace) -> int:
         means = {name: float(mean) for name, mean in exact.items()}
     else:
         observed = scenario.observed_rewards(arguments.rewards)
+        if not observed:
+            raise BadUsage(f"{arguments.rewards}: has no rewards")
         means = {name: sum(rewards) / len(rewards) for name, rewards in observed.items()}
     quotas = advice.read_pairs(arguments.quotas, list(means), "--quotas")
     advice.check(means, quotas)
@@ -232,7 +235,8 @@ def _advise(arguments: argparse.Namespace) -> int:
         given = advice.advise(
             means, quotas, arguments.horizon, arguments.runs, arguments.seed, players.play
         )
-    paths = writing.write_advice(given, out) + drawing.draw_advice(given, out)
+    paths = writing.write_advice(given, out)
+    paths += _drawn(drawing.draw_advice, given, out)
     print_table(
         ("arm", "mean", "quota", "pulls without", "with quotas", "price", "se"),
         [
@@ -252,6 +256,20 @@ def _advise(arguments: argparse.Namespace) -> int:
         print(f"from a tolerance of {given.cheap_tolerance:,} on, quotas add less than 5 %")
     _print_paths(out, paths)
     return 0
+
+
+_Drawn = ParamSpec("_Drawn")
+
+
+def _drawn(
+    draw: Callable[_Drawn, list[Path]], *what: _Drawn.args, **how: _Drawn.kwargs
+) -> list[Path]:
+    """Draw if it can be drawn; the numbers are written already."""
+    try:
+        return draw(*what, **how)
+    except ImportError:
+        print("no pictures: matplotlib is missing (pip install 'fair-allocator[plots]')")
+        return []
 
 
 def _end(curve: "Curve") -> tuple[float, float]:

@@ -5,7 +5,6 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fair_allocator.errors import ConfigurationError
 from fair_allocator.simulate.advice import Advice
 from fair_allocator.simulate.figures import LFGS, Curve, Figure, Paper
 from fair_allocator.simulate.scenario import Scenario
@@ -28,15 +27,11 @@ def picture(panels: int, title: str, columns: int | None = None) -> tuple["Pictu
 
     Raises
     ------
-    ConfigurationError
+    ImportError
         If matplotlib is not there.
     """
-    try:
-        from matplotlib.figure import Figure as Picture
-    except ImportError:
-        raise ConfigurationError(
-            "pictures need matplotlib: pip install 'fair-allocator[plots]'"
-        ) from None
+    from matplotlib.figure import Figure as Picture
+
     columns = columns or panels
     rows = -(-panels // columns)
     drawn = Picture(figsize=(5.6 * columns, 4.3 * rows), layout="constrained")

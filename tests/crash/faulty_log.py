@@ -225,7 +225,7 @@ class FaultyLog(Log):
         offsets: Mapping[tuple[str, int], int],
         hints: Mapping[int, str],
     ) -> list[int]:
-        partitions = sorted({partition for _, partition in offsets})
+        partitions = sorted({record.partition for record in outgoing})
         for record in outgoing:
             require(record.partition in self.owned, "committed, but not owned:", record)
             size = len(record.key or b"") + len(record.value or b"")

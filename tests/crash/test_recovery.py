@@ -177,6 +177,16 @@ def test_restore_reads_only_from_where_the_hint_says(house: House) -> None:
         assert read.call_args.args[1] > log.journal_start(0)
 
 
+def test_nothing_expires_twice_while_a_snapshot_is_written(house: House) -> None:
+    served = house(service=TINY)
+    for number in range(3):
+        served.control("configure", f"pool-{number}", arms=ARMS, reward_timeout=1e-4)
+    served.turn()
+    for turn in range(30):
+        served.serve(f"r{turn}", pool=f"pool-{turn % 3}", at=turn)
+    assert sum(served.pending(f"pool-{number}") for number in range(3)) == 1
+
+
 def test_stopped_service_has_nothing_to_replay(house: House) -> None:
     served = house(service=TINY)
     busy(served)

@@ -1,5 +1,6 @@
 """Random pools of up to a dozen arms, changed and restored at any moment, under an adversary."""
 
+import json
 from fractions import Fraction
 from math import ceil, floor
 from random import Random
@@ -9,8 +10,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from fair_allocator import InvalidPool, RewardOutcome
-from tests.reference import Audited, is_even
+from fair_allocator import InvalidPool, Pool, RewardOutcome
+from tests.reference import Audited, Told, is_even
 
 SETTINGS = settings(
     max_examples=100,
@@ -194,6 +195,27 @@ def test_the_bound_holds_on_random_walks(seed: int) -> None:
                 audited.reconfigure(shares(random, unit), tolerance=random.choice([0, 0, 1]))
             audited.play(IDLE if random.random() < 0.8 else random.choice(audited.pool.arms))
         settle(audited)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_pool_restored_before_every_round_goes_on_the_same(seed: int) -> None:
+    random = Random(f"restored/{seed}")
+    for _ in range(40):
+        unit, rule = random.choice([10, 12, 20, 40]), random.choice(["auto", "earliest-deadline"])
+        steady = Pool(shares(random, unit), 0, Told(IDLE), rule)
+        restored = steady
+        for round in range(40):
+            restored = Pool.from_state(json.loads(text(restored)), learner=Told(IDLE))
+            if random.random() < 0.15:
+                arms, tolerance = shares(random, unit), random.choice([0, 0, 1])
+                for pool in (steady, restored):
+                    pool.reconfigure(arms, tolerance=tolerance)
+            assert restored.assign(f"{round}") == steady.assign(f"{round}")
+            assert text(restored) == text(steady)
+
+
+def text(pool: Pool) -> str:
+    return json.dumps(pool.state())
 
 
 # -- what else a change must keep -----------------------------------------------------------------

@@ -187,6 +187,20 @@ def test_every_choice_is_the_plain_one_far_on(size: int, rule: str, tied: bool) 
     both.run(max(100, 8_000 // size), REWARDS["often alike"], loss=0.1, delay=3)
 
 
+@pytest.mark.parametrize("step", [1, 50, 2_000])
+@pytest.mark.parametrize("size", [2, 50])
+def test_the_best_of_indices_that_cross_is_the_plain_one(
+    size: int, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While nobody is pulled, indices only move with the round, and cross within rounding."""
+    scan_up_to(1, monkeypatch)
+    for seed in range(200 // size):
+        random = Random(f"{size}/{step}/{seed}")
+        both = far_on(even(size, random), "max-deficit", random)
+        for round in range(LATE, LATE + 200 * step, step):
+            assert both.pool.learner.choose(round) == (both.naive.choose(round), 1.0)
+
+
 @pytest.mark.parametrize("scanning", [True, False], ids=["loop", "tournament"])
 @pytest.mark.parametrize("rule", ["max-deficit", "earliest-deadline"])
 @pytest.mark.parametrize("size", [3, 9, 40, 130])

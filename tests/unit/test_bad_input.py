@@ -63,7 +63,7 @@ def refused(arms: Any = None, match: str | None = None, **options: Any) -> None:
 NOT_NUMBERS = [
     nan, inf, -inf, "nan", "inf", Decimal("NaN"), Decimal("sNaN"), Decimal("Infinity"), True,
     None, "", " ", "x", "0.2.1", "1/0", "0/0", "1/", "/3", "1/3/5", "1//3", "0,2", "20%", "0x1",
-    b"0.2", [], {}, (1, 3), 0.5j, object(),
+    b"0.2", [], {}, (1, 3), 0.5j, Ellipsis,
 ]  # fmt: skip
 
 

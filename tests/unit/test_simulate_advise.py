@@ -105,6 +105,13 @@ def test_senseless_lists_are_refused(
     assert not Path("nowhere").exists()
 
 
+def test_a_log_without_rewards_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "log.csv").write_text("arm,reward\n")
+    words = ["--rewards", str(tmp_path / "log.csv"), "--quotas", "0.1"]
+    assert main(["simulate", "advise", *words]) == 2
+    assert "log.csv: has no rewards" in capsys.readouterr().err
+
+
 def test_quotas_may_be_given_by_name() -> None:
     assert read_pairs("b=1/4", ["a", "b"], "--quotas") == {"a": 0, "b": Fraction(1, 4)}
     check({"a": 0.5}, {"a": Fraction(1)})

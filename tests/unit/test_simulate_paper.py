@@ -4,6 +4,7 @@ import csv
 import doctest
 import json
 import shlex
+import sys
 from dataclasses import replace
 from fractions import Fraction
 from math import log, pi
@@ -238,6 +239,24 @@ def test_equal_numbers_give_equal_pictures(paper: Paper, tmp_path: Path) -> None
         drawing.draw_paper(only, tmp_path / name)
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+def test_without_matplotlib_the_numbers_are_still_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    simulate(tmp_path, "--figure", "2", "--horizon", "200")
+    assert "no pictures: matplotlib is missing" in capsys.readouterr().out
+    assert (tmp_path / "paper.json").exists()
+    assert not list(tmp_path.glob("*.png"))
+
+
+def test_a_directory_that_cannot_be_made_is_said_before_anything_is_played(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    (tmp_path / "taken").write_text("")
+    assert main(["simulate", "paper", "--out", str(tmp_path / "taken")]) == 78
+    assert "taken: cannot be written to: File exists" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", [[], ["paper"], ["instance"], ["advise"]], ids=str)
