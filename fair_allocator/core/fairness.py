@@ -78,6 +78,7 @@ class Fairness:
 
     def catch_up(self, epoch: int, round: int) -> None:
         """Follow a recorded decision of `round`: nobody was owed if its epoch is a later one."""
+        self._forcing = None
         if epoch > self.epoch:
             self._take_over(round)
 

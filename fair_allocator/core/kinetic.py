@@ -121,8 +121,9 @@ class LineTournament(Tournament[float]):
     """The highest of the lines ``height + speed * x`` in floats; ties go to the lowest index.
 
     Both lists belong to the caller, who changes them and calls `update`. Matches are decided by
-    that very formula, so the champion is the one a plain loop would find; a certificate fails
-    early by `margin`, which must exceed what rounding can do to the difference of two values.
+    that very formula, so the champion is the one a plain loop would find. Values closer than
+    `margin`, which must exceed what rounding can do to their difference, may change places at
+    any x: such a match is played again each time, unless the two lines are the same.
     """
 
     __slots__ = ("_heights", "_margin", "_speeds")
@@ -135,10 +136,17 @@ class LineTournament(Tournament[float]):
 
     def _match(self, low: int, high: int, x: float) -> tuple[int, float]:
         heights, speeds = self._heights, self._speeds
-        lead, gain = heights[low] - heights[high], speeds[low] - speeds[high]
-        if heights[low] + speeds[low] * x >= heights[high] + speeds[high] * x:
-            return low, (lead - self._margin) / -gain if gain < 0 else inf
-        return high, (-lead - self._margin) / gain if gain > 0 else inf
+        height, speed = heights[low] - heights[high], speeds[low] - speeds[high]
+        lead = (heights[low] + speeds[low] * x) - (heights[high] + speeds[high] * x)
+        if lead < 0:
+            return high, self._holds(-lead, -height, -speed, x)
+        return low, self._holds(lead, height, speed, x)
+
+    def _holds(self, lead: float, height: float, speed: float, x: float) -> float:
+        """Return until where a lead surely lasts; `height` and `speed` are differences too."""
+        if lead < self._margin:
+            return inf if height == 0 == speed else x
+        return (height - self._margin) / -speed if speed < 0 else inf
 
     def _climb(self, contestant: int, x: float) -> None:
         """Climb with `_match` written out: calling it would double the time."""
@@ -150,6 +158,7 @@ class LineTournament(Tournament[float]):
             super()._climb(contestant, x)
             return
         holds, height, speed = until[node], heights[best], speeds[best]
+        value = height + speed * x
         while node > 1:
             other = node ^ 1
             rival = winner[other]
@@ -157,18 +166,23 @@ class LineTournament(Tournament[float]):
                 holds = until[other]
             if rival >= 0:
                 rival_height, rival_speed = heights[rival], speeds[rival]
-                value, rival_value = height + speed * x, rival_height + rival_speed * x
-                if value > rival_value or (value == rival_value and best < rival):
+                rival_value = rival_height + rival_speed * x
+                lead = value - rival_value
+                if lead >= margin:
                     if rival_speed > speed:
                         limit = (height - rival_height - margin) / (rival_speed - speed)
                         if limit < holds:
                             holds = limit
                 else:
-                    if speed > rival_speed:
+                    if lead > -margin:
+                        if x < holds and (height != rival_height or speed != rival_speed):
+                            holds = x
+                    elif speed > rival_speed:
                         limit = (rival_height - height - margin) / (speed - rival_speed)
                         if limit < holds:
                             holds = limit
-                    best, height, speed = rival, rival_height, rival_speed
+                    if lead < 0 or (lead == 0 and rival < best):
+                        best, height, speed, value = rival, rival_height, rival_speed, rival_value
             node >>= 1
             winner[node] = best
             until[node] = holds
