@@ -34,9 +34,11 @@ test: lint types  ## Lint, types and the whole test suite
 demo: $(READY)  ## See it at work
 	$(BIN)/python -m fair_allocator demo
 
-bench: $(READY)  ## Measure one decision against other libraries
+bench: $(READY)  ## Measure decisions, the service and memory; on a quiet machine
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,bench]'
 	$(BIN)/python -m benchmarks.decision
+	$(BIN)/python -m benchmarks.embedded
+	$(BIN)/python -m benchmarks.memory
 
 clean:  ## Remove what was built
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
