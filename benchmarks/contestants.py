@@ -17,15 +17,20 @@ from fair_allocator import Pool
 
 
 class Start:
-    """A place to start from: k arms, each with the quota 1 / (2 k), after t rounds."""
+    """A place to start from: k arms, each with the quota 1 / (2 k), after t rounds.
+
+    All have just had what they are entitled to, but the last one, which had the rest: so both
+    the serving rule and the learner are at work.
+    """
 
     def __init__(self, k: int, t: int) -> None:
         rng = random.Random(k)
         self.k = k
         self.quota = f"1/{2 * k}"
-        self.pulls = [t // k + (1 if arm < t % k else 0) for arm in range(k)]
-        self.t = sum(self.pulls)
-        self.means = [0.4 + 0.2 * rng.random() for _ in range(k)]
+        self.t = t
+        self.pulls = [max(1, t // (2 * k))] * (k - 1)
+        self.pulls.append(t - sum(self.pulls))
+        self.means = [0.4 + 0.2 * rng.random() for _ in range(k - 1)] + [0.9]
         self.rewards = [float(rng.random() < 0.5) for _ in range(4096)]
 
     def stream(self) -> Iterator[float]:

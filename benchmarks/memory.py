@@ -33,8 +33,9 @@ def played(k: int, rule: str, rounds: int) -> Pool:
 
 
 def hosted(count: int, *, retired: bool) -> PoolTable:
-    pools = PoolTable(seed=0, remember=1_000)
-    settings = {"arms": {f"arm-{i}": "0.05" for i in range(10)}, "reward_timeout": 60.0}
+    pools = PoolTable()
+    arms = {f"arm-{i}": "0.05" for i in range(10)}
+    settings = {"arms": arms, "reward_timeout": 60.0, "seed": 0, "remember": 1_000}
     for number in range(count):
         name = f"user-{number}"
         pool: HostedPool = pools.configure(name, settings, on_demand=True, fingerprint="x")

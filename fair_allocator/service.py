@@ -113,11 +113,16 @@ class Service:
             shards[record.partition].fold(record, now)
         if not records or self._monotonic() - self._ticked >= settings.tick_seconds:
             self._ticked = self._monotonic()
-            served = {record.partition for record in records}
-            for partition in shards.keys() - served:
-                # Those with records go by their time: rewards may be behind that came in time.
-                shards[partition].tick(now)
+            self._tick(now)
         self._commit()
+
+    def _tick(self, now: int) -> None:
+        """Let time pass where all was read: elsewhere, rewards may lie unread that came in time."""
+        ends = self.log.end_offsets()
+        for partition, shard in self.shards.items():
+            shard.retire(now)
+            if all(ends.get((t, partition), 0) <= at for t, at in shard.offsets.items()):
+                shard.tick(now)
 
     def drain(self) -> None:
         """Snapshot every shard, so that the next start has nothing to replay."""

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import floor
+from math import ceil, floor
 from typing import Any
 
 from fair_allocator.audit import Audit
@@ -271,7 +271,8 @@ class Partition:
         life.play(event["arm"])
         life.open[request_id] = Answer(life.rounds, event["arm"], self.clock)
         life.arms[event["arm"]].pending += 1
-        every = max(self._rules.standing_every, 10 * len(life.arms))
+        every = self._rules.standing_every
+        every *= ceil(10 * len(life.arms) / every)
         require(self._standing_due is None, "no standing of", self._standing_due)
         self._standing_due = None if life.rounds % every else name
 

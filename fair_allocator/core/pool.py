@@ -367,10 +367,10 @@ class Pool:
         A learner that is no registered name is handed in as `learner`.
         """
         version = state.get("version")
-        if version != STATE_VERSION:
+        if not isinstance(version, int) or version > STATE_VERSION:
             raise InvalidState(
-                f"a pool's state of version {version!r} cannot be read here, only {STATE_VERSION}; "
-                "use the release that wrote it"
+                f"a pool's state of version {version!r} cannot be read here, only up to "
+                f"{STATE_VERSION}; use the release that wrote it"
             )
         try:
             return cls._restored(state, learner, on_epoch)

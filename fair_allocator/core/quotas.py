@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
+from math import lcm
 
 from fair_allocator.core.errors import InvalidPool, shown
 
@@ -96,12 +97,24 @@ def parse_shares(shares: Shares) -> dict[str, Fraction]:
     if not quotas:
         raise InvalidPool("a pool needs at least one arm")
     if compare_sum_to_one(quotas.values()) > 0:
-        total = sum(quotas.values(), Fraction(0))
+        total = _readable_sum(quotas.values())
         raise InvalidPool(
             f"quotas sum to {readable(total)}, which is {readable(total - 1)} above 1; "
             "lower some of them"
         )
     return quotas
+
+
+def _readable_sum(quotas: Iterable[Fraction]) -> Fraction:
+    """Return the sum for a message: exact if it is short, else rounded up to six decimals."""
+    quotas = list(quotas)
+    common = 1
+    for quota in quotas:
+        common = lcm(common, quota.denominator)
+        if common > MAX_DENOMINATOR:
+            above = sum(map(weight, quotas)) * 10**6
+            return Fraction(-(-above // _SCALE), 10**6)
+    return sum(quotas, Fraction(0))
 
 
 def _pairs(shares: Shares) -> Iterator[tuple[str, Number]]:

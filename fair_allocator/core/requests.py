@@ -98,8 +98,9 @@ class Requests:
         request_id = assignment.request_id
         del self._open[request_id]
         if self._remember:
+            if request_id not in self._closed:
+                self._order.append(request_id)
             self._closed[request_id] = assignment, later
-            self._order.append(request_id)
             while len(self._order) > self._remember:
                 oldest = self._order[0]
                 if self._closed[oldest][0].round > rounds - self._remember:

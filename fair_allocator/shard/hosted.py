@@ -80,9 +80,7 @@ class HostedPool:
         self._waiting: deque[tuple[int, Assignment]] = deque()
 
     @classmethod
-    def made(
-        cls, name: str, settings: Mapping[str, Any], seed: int, remember: int, bucket: int
-    ) -> "HostedPool":
+    def made(cls, name: str, settings: Mapping[str, Any], bucket: int) -> "HostedPool":
         """Make a new pool from the settings of a control or of the configuration file."""
         if settings.get("arms") is None:
             raise InvalidPool("a new pool needs its arms")
@@ -92,9 +90,9 @@ class HostedPool:
             settings.get("tolerance") or 0,
             settings.get("learner") or "ucb1",
             settings.get("rule") or "auto",
-            seed,
+            settings["seed"],
             name=name,
-            remember=remember,
+            remember=settings["remember"],
             on_epoch=epochs.append,
         )
         return cls(pool, Hosting().changed(settings), epochs, bucket)

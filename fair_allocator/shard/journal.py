@@ -27,6 +27,8 @@ from fair_allocator.errors import JournalBroken
 ENTRY, PART, MANIFEST = b"entry", b"part", b"snapshot"
 """The keys of journal records."""
 
+VERSION = 1
+
 START_OF_CHAIN = "0" * 32
 
 Operation = list[Any]
@@ -61,7 +63,7 @@ class Entry:
     def encode(self, previous: str) -> tuple[bytes, str]:
         """Return the record's value and the chain up to it."""
         body = to_json(
-            [self.writer, self.clock, self.offsets, self.runs, self.pools, self.ops]
+            [VERSION, self.writer, self.clock, self.offsets, self.runs, self.pools, self.ops]
         ).encode("utf-8", "surrogatepass")
         chain = _chain(previous, self.seq, body)
         return b"%s %d %s" % (chain.encode(), self.seq, body), chain
@@ -105,4 +107,10 @@ def decode_chain(
             raise JournalBroken(
                 f"{place}: entry {seq} is damaged or does not follow entry {seq - 1}"
             )
-        yield Entry(seq, *json.loads(body)), chain
+        version, *fields = json.loads(body)
+        if version > VERSION:
+            raise JournalBroken(
+                f"{place}: an entry of version {version}, this release reads up to {VERSION}: "
+                "run the release that wrote it, or a newer one"
+            )
+        yield Entry(seq, *fields), chain

@@ -41,7 +41,7 @@ class Shard:
     def __init__(self, partition: int, settings: ShardSettings) -> None:
         self.partition = partition
         self.settings = settings
-        self.table = PoolTable(settings.seed, settings.remembered_per_pool)
+        self.table = PoolTable()
         self.offsets = dict.fromkeys(INPUTS, 0)
         self.seq = 0
         self.writer = 1
@@ -140,6 +140,9 @@ class Shard:
         """Let time pass without an input, if that makes anything expire."""
         if now > self.table.clock and self.table.is_due(now) and self._advance(now):
             self._outbox.tick(now)
+
+    def retire(self, now: int) -> None:
+        """Retire the pools that have been idle for as long as configured."""
         if self.settings.retire_after is not None:
             self.table.retire(now - self.settings.retire_after)
 
@@ -315,13 +318,16 @@ class Shard:
             raise InvalidPool(
                 f"{len(arms):,} arms; limits.arms_per_pool is {limits.arms_per_pool:,}"
             )
-        if name not in self.table and (full := self._is_full()):
-            raise InvalidPool(full)
         given = {
-            name: value
-            for name, value in settings.items()
-            if value is not None or name in HOSTING_SETTINGS
+            key: value
+            for key, value in settings.items()
+            if value is not None or key in HOSTING_SETTINGS
         }
+        if name not in self.table:
+            if full := self._is_full():
+                raise InvalidPool(full)
+            # Into the journal with them: another configuration must not make another pool of it.
+            given |= {"seed": limits.seed, "remember": limits.remembered_per_pool}
         hosted = self.table.configure(name, given, on_demand, fingerprint)
         self._note(name, "p", given, on_demand, fingerprint)
         hosted.epochs.clear()

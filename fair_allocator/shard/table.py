@@ -23,14 +23,12 @@ class PoolTable:
     the buckets in which something changed.
     """
 
-    def __init__(self, seed: int, remember: int) -> None:
+    def __init__(self) -> None:
         self.clock = 0
         self.applied: dict[str, str] = {}
         """Fingerprints of the configuration file's pools, as last taken up."""
         self.touched: set[int] = set()
         self.buckets = 1
-        self._seed = seed
-        self._remember = remember
         self._pools: dict[str, HostedPool | bytes] = {}
         self._groups: list[set[str]] = [set()]
         self._due: list[tuple[int, str]] = []
@@ -69,9 +67,7 @@ class PoolTable:
         """Make a pool or change it; refused settings raise `InvalidPool` and change nothing."""
         hosted = self.hosted(name)
         if hosted is None:
-            hosted = HostedPool.made(
-                name, settings, self._seed, self._remember, self.bucket_of(name)
-            )
+            hosted = HostedPool.made(name, settings, self.bucket_of(name))
             self._add(name, hosted)
         else:
             hosted.reconfigure(settings)
@@ -183,18 +179,19 @@ class PoolTable:
 
     def retire(self, before: int) -> int:
         """Retire the pools on demand last used before a time and waiting for nothing timed."""
-        count, waiting = 0, {}
+        count, waiting = 0, []
         while self._used and next(iter(self._used.values())) < before:
             name, _ = self._used.popitem(last=False)
             hosted = self._pools.get(name)
             if not isinstance(hosted, HostedPool):
                 continue
-            if (due := hosted.due()) is not None:
-                waiting[name] = due
+            if hosted.due() is not None:
+                waiting.append(name)
             else:
                 self._pools[name] = compress(_encoded(hosted.state()), 1)
                 count += 1
-        self._used.update(waiting)  # looked at again when they have waited
+        for name in waiting:
+            self.used(name)
         return count
 
     # -- snapshots ----------------------------------------------------------------------------

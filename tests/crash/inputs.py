@@ -200,7 +200,7 @@ def make_plan(seed: int) -> Plan:
         # A changed file would not be taken up by a shard that is full.
         pools_per_shard=rng.choice((3, 100)) if runs == 1 else 100,
         retire_after=rng.choice((None, 100, 1_000)),
-        standing_every=rng.choice((1, 10)),
+        standing_every=rng.choice((1, 7, 10)),
     )
     has_template = rng.random() < 0.8
     base = ServiceSettings(

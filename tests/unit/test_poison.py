@@ -92,7 +92,12 @@ REWARDS: dict[str, bytes] = {
     "an array": reward(value=[1]),
 }
 
+PRIMES = [n for n in range(100_003, 110_000, 2) if all(n % d for d in range(3, 332, 2))]
+
 CONTROLS: dict[str, bytes] = {
+    "quotas whose sum has thousands of digits": control(
+        arms={str(prime): f"{prime // 100}/{prime}" for prime in PRIMES[:800]}
+    ),
     "no action": b'{"pool": "p"}',
     "an unknown action": control(action="explode"),
     "arms in an array": control(arms=["a", "b"]),

@@ -96,3 +96,14 @@ def test_records_that_were_appended_later_do_not_matter(tmp_path: Path) -> None:
     with site.client() as client:
         client.append_many([Incoming("rewards", b"tasks", b"{}"), Incoming("requests", b"x", b"")])
     assert site("audit", "--replay") == 0
+
+
+def test_a_pool_keeps_the_seed_and_the_window_it_was_made_with(tmp_path: Path) -> None:
+    site = Site.made(tmp_path, POOLS)
+    site.request("user-1", *map(str, range(50)))
+    site.serve()
+    before = site.states()
+    site.file.write_text(
+        site.file.read_text().replace("[log]", "seed = 9\n[limits]\nremembered_per_pool = 7\n[log]")
+    )
+    assert site.states() == before
