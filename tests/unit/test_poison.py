@@ -95,9 +95,6 @@ REWARDS: dict[str, bytes] = {
 PRIMES = [n for n in range(100_003, 110_000, 2) if all(n % d for d in range(3, 332, 2))]
 
 CONTROLS: dict[str, bytes] = {
-    "quotas whose sum has thousands of digits": control(
-        arms={str(prime): f"{prime // 100}/{prime}" for prime in PRIMES[:800]}
-    ),
     "no action": b'{"pool": "p"}',
     "an unknown action": control(action="explode"),
     "arms in an array": control(arms=["a", "b"]),
@@ -120,6 +117,9 @@ CONTROLS: dict[str, bytes] = {
 }
 
 REFUSED: dict[str, bytes] = {
+    "quotas whose sum has thousands of digits": control(
+        arms={str(prime): f"{prime // 100}/{prime}" for prime in PRIMES[:800]}
+    ),
     "quotas above 1": control(arms={"a": "0.7", "b": "0.7"}),
     "a quota below 0": control(arms={"a": -0.1}),
     "no arms": control(arms={}),
