@@ -7,6 +7,7 @@ Every contestant starts where each arm has been pulled: after `t` rounds in whic
 import math
 import random
 from collections.abc import Iterator
+from fractions import Fraction
 from itertools import cycle
 from typing import Any
 
@@ -17,18 +18,19 @@ from fair_allocator import Pool
 
 
 class Start:
-    """A place to start from: k arms, each with the quota 1 / (2 k), after t rounds.
+    """A place to start from: k arms with quotas around 1 / (2 k), after t rounds.
 
-    All have just had what they are entitled to, but the last one, which had the rest: so both
-    the serving rule and the learner are at work.
+    All have had what they are entitled to, rounded up, and the last one the rest: quotas come
+    due one by one and take up to half of the rounds, and the learner has the others.
     """
 
     def __init__(self, k: int, t: int) -> None:
         rng = random.Random(k)
         self.k = k
-        self.quota = f"1/{2 * k}"
         self.t = t
-        self.pulls = [max(1, t // (2 * k))] * (k - 1)
+        weights = [rng.randrange(500, 1500) for _ in range(k)]
+        self.quotas = [f"{weight}/{2000 * k}" for weight in weights]
+        self.pulls = [max(1, -(-weight * t // (2000 * k))) for weight in weights[:-1]]
         self.pulls.append(t - sum(self.pulls))
         self.means = [0.4 + 0.2 * rng.random() for _ in range(k - 1)] + [0.9]
         self.rewards = [float(rng.random() < 0.5) for _ in range(4096)]
@@ -38,7 +40,8 @@ class Start:
 
 
 def ours(start: Start, rule: str = "auto") -> Steps:
-    state = Pool({f"arm-{i}": start.quota for i in range(start.k)}, rule=rule).state()
+    arms = {f"arm-{i}": quota for i, quota in enumerate(start.quotas)}
+    state = Pool(arms, rule=rule).state()
     state["rounds"] = start.t
     state["arms"]["pulls"] = list(start.pulls)
     state["arms"]["observed"] = list(start.pulls)
@@ -58,7 +61,7 @@ def ours(start: Start, rule: str = "auto") -> Steps:
 
 def naive_numpy(start: Start) -> Steps:
     """Fair-Learn over UCB1 as one writes it with numpy; floats decide."""
-    quotas = np.full(start.k, 1 / (2 * start.k))
+    quotas = np.array([float(Fraction(quota)) for quota in start.quotas])
     pulls = np.array(start.pulls, dtype=np.float64)
     total = pulls * np.array(start.means)
     rewards, at = start.stream(), [start.t]
@@ -80,7 +83,7 @@ def naive_numpy(start: Start) -> Steps:
 
 def naive_python(start: Start) -> Steps:
     """The same in a plain loop."""
-    k, quota = start.k, 1 / (2 * start.k)
+    k, quotas = start.k, [float(Fraction(quota)) for quota in start.quotas]
     pulls = list(start.pulls)
     total = [pulls * mean for pulls, mean in zip(start.pulls, start.means, strict=True)]
     rewards, at = start.stream(), [start.t]
@@ -89,8 +92,8 @@ def naive_python(start: Start) -> Steps:
         t = at[0]
         for _ in range(count):
             t += 1
-            arm = max(range(k), key=lambda i: quota * (t - 1) - pulls[i])
-            if quota * (t - 1) - pulls[arm] <= 0:
+            arm = max(range(k), key=lambda i: quotas[i] * (t - 1) - pulls[i])
+            if quotas[arm] * (t - 1) - pulls[arm] <= 0:
                 bonus = 2 * math.log(t)
                 arm = max(
                     range(k),

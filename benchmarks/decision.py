@@ -25,7 +25,7 @@ def measure(k: int, t: int, *, others: bool, quick: bool) -> dict[str, Timing]:
         contestants["plain Python"] = naive_python(start)
         contestants["river UCB"] = river(start)
         contestants["MABWiser UCB1"] = mabwiser(start)
-    return side_by_side(contestants, turns=3 if quick else 9, seconds=0.02 if quick else 0.1)
+    return side_by_side(contestants, turns=3 if quick else 9, seconds=0.02 if quick else 0.05)
 
 
 def compare(quick: bool) -> dict[int, dict[str, Timing]]:

@@ -44,7 +44,10 @@ def _timed(steps: Steps, count: int) -> float:
 
 
 def _steps_for(seconds: float, steps: Steps) -> int:
-    steps(20)  # what is built on first use is not what is measured
+    count, began = 0, time.perf_counter()
+    while count < 50 and time.perf_counter() - began < seconds:
+        steps(1)  # what is built on first use is not what is measured
+        count += 1
     count = 1
     while (took := _timed(steps, count)) < seconds / 8 and count < 1 << 20:
         count *= 2
