@@ -177,7 +177,7 @@ def _pool_settings(rng: Random, learner: str) -> Settings:
 def make_plan(seed: int) -> Plan:
     """Return the plan of a seed; most are short, so that there can be many."""
     rng = Random(seed)
-    size = rng.choice((6, 10, 15, 30))
+    size = rng.choice((4, 8, 12, 25))
     learner = learner_of(seed)
     partitions = rng.choice((2, 2, 3))
     runs = rng.choice((1, 1, 2, 3))

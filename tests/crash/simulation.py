@@ -9,6 +9,7 @@ give the same records and state (I5).
 """
 
 import argparse
+import json
 import logging
 import time
 from collections import Counter
@@ -259,7 +260,15 @@ def simulate(seed: int) -> Counter[str]:
             require(records == crashed.outputs()[name], f"I5: {name} differs")
         for partition, shard in replay.states().items():
             require(_settled(shard) == _settled(states[partition]), f"I5: state {partition}")
+    kinds = [json.loads(value or b"")["type"] for _, value in _assignments(crashed)]
+    crashed.faults.hits["ticks"] += kinds.count("tick")
     return crashed.faults.hits
+
+
+def _assignments(run: Run) -> Iterator[tuple[bytes | None, bytes | None]]:
+    for (topic, _), records in run.outputs().items():
+        if topic == "assignments":
+            yield from records
 
 
 def main() -> None:

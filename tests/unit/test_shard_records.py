@@ -59,7 +59,7 @@ def test_entry_names_what_was_folded_in_its_order(house: House) -> None:
     served.turn(now=3)
     *_, last = (r.value for r in served.client.read("journal", 0) if r.key == ENTRY)
     assert last is not None
-    _, _, offsets, runs, pools, operations = json.loads(last.split(b" ", 2)[2])
+    *_, offsets, runs, pools, operations = json.loads(last.split(b" ", 2)[2])
     assert offsets == {"requests": 2, "rewards": 1, "controls": 0}
     assert runs == [["requests", 0, 0], ["rewards", 0, 0], ["requests", 1, 1]]
     assert pools == ["p"]
