@@ -125,6 +125,15 @@ def test_shorter_timeout_expires_at_once(house: House) -> None:
     assert served.observed() == 1
 
 
+def test_shorter_timeout_is_kept_on_time(house: House) -> None:
+    served = house(waiting(100.0))
+    served.serve("r", at=0)
+    served.control("configure", reward_timeout=10, at=5)
+    served.turn(now=5.0)
+    served.turn(now=10.0)
+    assert served.pending() == 0
+
+
 def test_null_unsets_the_timeout(house: House) -> None:
     served = house(waiting(1.0, default=0.5))
     served.serve("r", at=0)
