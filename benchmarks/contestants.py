@@ -16,6 +16,9 @@ import numpy as np
 from benchmarks.timing import Steps
 from fair_allocator import Pool
 
+PRIME = 999_999_937
+"""Denominator of all quotas: with a round one, arms would be owed at once at round numbers."""
+
 
 class Start:
     """A place to start from: k arms with quotas around 1 / (2 k), after t rounds.
@@ -28,9 +31,9 @@ class Start:
         rng = random.Random(k)
         self.k = k
         self.t = t
-        weights = [rng.randrange(500, 1500) for _ in range(k)]
-        self.quotas = [f"{weight}/{2000 * k}" for weight in weights]
-        self.pulls = [max(1, -(-weight * t // (2000 * k))) for weight in weights[:-1]]
+        shares = [rng.randrange(PRIME // (4 * k), 3 * PRIME // (4 * k)) for _ in range(k)]
+        self.quotas = [f"{share}/{PRIME}" for share in shares]
+        self.pulls = [max(1, -(-share * t // PRIME)) for share in shares[:-1]]
         self.pulls.append(t - sum(self.pulls))
         self.means = [0.4 + 0.2 * rng.random() for _ in range(k - 1)] + [0.9]
         self.rewards = [float(rng.random() < 0.5) for _ in range(4096)]
@@ -47,8 +50,16 @@ def ours(start: Start, rule: str = "auto") -> Steps:
     state["arms"]["observed"] = list(start.pulls)
     pairs = zip(start.pulls, start.means, strict=True)
     state["arms"]["total"] = [pulls * mean for pulls, mean in pairs]
-    pool, rewards = Pool.from_state(state), start.stream()
+    return played(Pool.from_state(state), start.stream())
 
+
+def owed_together(k: int) -> Steps:
+    """Ours where all arms are owed in the same round, again and again."""
+    pool = Pool({f"arm-{i}": f"1/{k + 1}" for i in range(k)}, rule="max-deficit")
+    return played(pool, cycle([0.5]))
+
+
+def played(pool: Pool, rewards: Iterator[float]) -> Steps:
     def steps(count: int) -> None:
         assign, reward, done = pool.assign, pool.reward, pool.rounds
         for number in range(done, done + count):

@@ -1,33 +1,22 @@
-"""From how many arms on the kinetic tournament beats the plain loop: the two SCAN_LIMITs.
+"""From how many arms owed at once the kinetic tournament beats comparing them all: CROWD.
 
 python -m benchmarks.crossover
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from benchmarks.contestants import Start, ours
+from benchmarks.contestants import owed_together
 from benchmarks.timing import Steps, side_by_side, table
 from fair_allocator.core import forcing
-from fair_allocator.core.learners import ucb1
 
-ARMS = (8, 16, 32, 48, 64, 96, 128, 192, 256)
-
-
-@contextmanager
-def limits(scan: int) -> Iterator[None]:
-    before = ucb1.SCAN_LIMIT, forcing.SCAN_LIMIT
-    ucb1.SCAN_LIMIT = forcing.SCAN_LIMIT = scan
-    try:
-        yield
-    finally:
-        ucb1.SCAN_LIMIT, forcing.SCAN_LIMIT = before
+ARMS = (4, 8, 16, 24, 32, 48, 64, 96, 128)
 
 
-def limited(steps: Steps, scan: int) -> Steps:
+def limited(steps: Steps, limit: int) -> Steps:
     def run(count: int) -> None:
-        with limits(scan):
+        before, forcing.CROWD = forcing.CROWD, limit
+        try:
             steps(count)
+        finally:
+            forcing.CROWD = before
 
     return run
 
@@ -35,8 +24,10 @@ def limited(steps: Steps, scan: int) -> Steps:
 def main() -> None:
     rows: list[list[object]] = [["arms", "loop, ns", "tournament, ns", "tournament / loop"]]
     for k in ARMS:
-        start = Start(k, 1_000_000)
-        contestants = {"loop": limited(ours(start), 1 << 30), "tree": limited(ours(start), 0)}
+        contestants = {
+            "loop": limited(owed_together(k), 1 << 30),
+            "tree": limited(owed_together(k), 0),
+        }
         timings = side_by_side(contestants)
         middle, low, high = timings["tree"].ratio_to(timings["loop"])
         loop, tree = timings["loop"].median, timings["tree"].median

@@ -8,7 +8,7 @@ lost; `unit` is the least common denominator of the value so far and the quota i
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from math import gcd, lcm
-from typing import Any
+from typing import Any, NamedTuple
 
 from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.quotas import MAX_DENOMINATOR
@@ -19,12 +19,39 @@ MAX_UNIT = 10**36
 
 _SMALL_UNIT = MAX_UNIT // MAX_DENOMINATOR
 
-_COLUMNS = ("joined", "pulls", "observed", "pending", "total", "base", "slope", "unit")
+_COLUMNS = (
+    "joined",
+    "pulls",
+    "forced",
+    "observed",
+    "pending",
+    "total",
+    "base",
+    "slope",
+    "unit",
+)
 
 
 def _newcomer(round: int) -> tuple[int | float, ...]:
     """Return the columns' values for an arm that joins in `round`."""
-    return round, 0, 0, 0, 0.0, 0, 0, 1
+    return round, 0, 0, 0, 0, 0.0, 0, 0, 1
+
+
+class Departed(NamedTuple):
+    """Sums over arms that have left a pool, so that its totals never fall."""
+
+    forced: int
+    observed: int
+    total: float
+
+    def joined_by(self, arms: "Arms", left: Iterable[int]) -> "Departed":
+        """Return the sums with these arms, too."""
+        forced, observed, total = self
+        for arm in left:
+            forced += arms.forced[arm]
+            observed += arms.observed[arm]
+            total += arms.total[arm]
+        return Departed(forced, observed, total)
 
 
 class Arms:
@@ -38,8 +65,9 @@ class Arms:
         The arms in order, and the way back from a name to its index.
     joined
         The first round an arm took part in: a name that comes back is a new arm.
-    pulls
-        Rounds given to the arm, counted when it is assigned.
+    pulls, forced
+        Rounds given to the arm, counted when it is assigned, and those of them in which it had
+        to be served.
     observed, total
         Rewards that came in, and their sum.
     pending
@@ -55,6 +83,7 @@ class Arms:
         self.index: dict[str, int] = {}
         self.joined: list[int] = []
         self.pulls: list[int] = []
+        self.forced: list[int] = []
         self.observed: list[int] = []
         self.pending: list[int] = []
         self.total: list[float] = []

@@ -37,6 +37,9 @@ class Fairness:
 
     _forcing: Forcing | None
 
+    settled: bool
+    """Whether no pull can make anything else come into force."""
+
     def __init__(
         self,
         arms: Arms,
@@ -59,19 +62,20 @@ class Fairness:
 
     def pick(self, round: int) -> int:
         """Return the arm that must be served in `round`, `NOBODY` if the learner may choose."""
-        if self._forcing is None:
+        forcing = self._forcing
+        if forcing is None:
             if self.rule == "none":
                 return NOBODY
-            self._forcing = RULES[self.rule](self._arms, self._terms, round)
-        arm = self._forcing.pick(round)
-        if arm == NOBODY and self._changing:
+            forcing = self._forcing = RULES[self.rule](self._arms, self._terms, round)
+        arm = forcing.pick(round)
+        if arm < 0 and self._changing:
             self._take_over(round)
             return self.pick(round)
         return arm
 
     def pulled(self, arm: int, round: int, forced: bool) -> None:
-        """Take in a pull of `round`, already counted."""
-        if self._unsettled:
+        """Take in a pull of `round`, already counted; need not be told of a free one if settled."""
+        if not self.settled:
             self._advance([arm], round + 1, pulled=arm, forced=forced)
         if forced and self._forcing is not None:
             self._forcing.served(arm, round)
@@ -100,7 +104,7 @@ class Fairness:
         """Note what the hot path asks in every round: whether anything is yet to take effect."""
         terms, wanted = self._terms, bool(self._wanted)
         self._changing = wanted or self.rule != self._rule or terms.bound != terms.tolerance
-        self._unsettled = wanted or bool(self._reserved) or (terms.early and not self._full)
+        self.settled = not (wanted or self._reserved or (terms.early and not self._full))
 
     # -- plain data ---------------------------------------------------------------------------
 

@@ -2,13 +2,13 @@
 
 An arm is *owed* while its entitlement is ahead of its pulls by more than the tolerance. Every
 arm with a quota is either waiting, filed under the first round in which it can be owed, or
-ready. Rounds only grow by one, so the waiting side is a timing wheel: a dict from round to
+owed. Rounds only grow by one, so the waiting side is a timing wheel: a dict from round to
 arms, O(1) a round. A pull by the learner only postpones an arm, so its place on the wheel stays
 a lower bound and is looked at again when it comes up: at most one such look per pull. Only a
 change of quota can bring an arm forward; it is then filed anew and the old place ignored.
 
-Costs per round: waiting O(1); ready O(log k), by a heap of deadlines or by a kinetic tournament
-of deficits.
+Costs per round: waiting O(1); owed O(log n) for n owed arms by a heap of deadlines, or O(log k)
+by a kinetic tournament of deficits once there are more than a few.
 """
 
 from abc import ABC, abstractmethod
@@ -21,8 +21,11 @@ from fair_allocator.core.kinetic import NOBODY, Tournament
 NEVER = 1 << 200
 """A round that does not come."""
 
-SCAN_LIMIT = 32
-"""Arms up to which scanning the owed ones beats the tournament (benchmarks/crossover.py)."""
+CROWD = 32
+"""Owed arms up to which comparing them all beats the tournament (benchmarks/crossover.py).
+
+The tournament is left again at a quarter: entering it is paid for by those served meanwhile.
+"""
 
 
 class Terms(NamedTuple):
@@ -55,34 +58,21 @@ class Forcing(ABC):
         self._terms = terms
         self._wheel: dict[int, list[int]] = {}
         self._filed = [NEVER] * len(arms)
-        ready = []
+        owed = []
         for arm in range(len(arms)):
             since = owed_from(arms, terms, arm)
             if since <= round:
-                ready.append(arm)
+                owed.append(arm)
             else:
                 self._wait(arm, since)
-        self._begin(ready, round)
+        self._begin(owed, round)
 
+    @abstractmethod
     def pick(self, round: int) -> int:
         """Return the arm that must be served in `round`, `NOBODY` if the learner may choose.
 
         Asked once for every round, in order.
         """
-        if due := self._wheel.pop(round, None):
-            owed = []
-            for arm in due:
-                if self._filed[arm] != round:
-                    continue
-                self._filed[arm] = NEVER
-                since = owed_from(self._arms, self._terms, arm)
-                if since <= round:
-                    owed.append(arm)
-                else:
-                    self._wait(arm, since)
-            if owed:
-                self._admit(owed, round)
-        return self._most_urgent(round)
 
     @abstractmethod
     def served(self, arm: int, round: int) -> None:
@@ -95,24 +85,35 @@ class Forcing(ABC):
     def _wait(self, arm: int, since: int) -> None:
         self._filed[arm] = since
         if since < NEVER:
-            self._wheel.setdefault(since, []).append(arm)
+            if since in self._wheel:
+                self._wheel[since].append(arm)
+            else:
+                self._wheel[since] = [arm]
+
+    def _newly_owed(self, round: int) -> list[int]:
+        """Take the arms filed under `round` off the wheel; return those that are owed now."""
+        owed, filed = [], self._filed
+        for arm in self._wheel.pop(round):
+            if filed[arm] == round:
+                filed[arm] = NEVER
+                since = owed_from(self._arms, self._terms, arm)
+                if since <= round:
+                    owed.append(arm)
+                else:
+                    self._wait(arm, since)
+        return owed
 
     @abstractmethod
-    def _begin(self, ready: list[int], round: int) -> None: ...
-
-    @abstractmethod
-    def _admit(self, owed: list[int], round: int) -> None: ...
-
-    @abstractmethod
-    def _most_urgent(self, round: int) -> int: ...
+    def _begin(self, owed: list[int], round: int) -> None: ...
 
 
 def owed_from(arms: Arms, terms: Terms, arm: int) -> int:
     """Return the first round in which the arm is owed if it gets no pull until then."""
     slope = arms.slope[arm]
-    missing = arms.unit[arm] * (arms.pulls[arm] + terms.tolerance) - arms.base[arm]
+    tolerance, _, early = terms
+    missing = arms.unit[arm] * (arms.pulls[arm] + tolerance) - arms.base[arm]
     if slope:
-        return missing // slope + (1 if terms.early else 2)
+        return missing // slope + (1 if early else 2)
     return 0 if missing < 0 else NEVER
 
 
@@ -124,9 +125,9 @@ class EarliestDeadline(Forcing):
 
     __slots__ = ("_heap", "_size")
 
-    def _begin(self, ready: list[int], round: int) -> None:  # noqa: ARG002
+    def _begin(self, owed: list[int], round: int) -> None:  # noqa: ARG002
         self._size = len(self._arms)
-        self._heap = [self._key(arm) for arm in ready]
+        self._heap = [self._key(arm) for arm in owed]
         heapify(self._heap)
 
     def _key(self, arm: int) -> int:
@@ -138,11 +139,10 @@ class EarliestDeadline(Forcing):
         full = arms.unit[arm] * (arms.pulls[arm] + self._terms.bound + 1) - arms.base[arm]
         return -(-full // slope) * self._size + arm
 
-    def _admit(self, owed: list[int], round: int) -> None:  # noqa: ARG002
-        for arm in owed:
-            heappush(self._heap, self._key(arm))
-
-    def _most_urgent(self, round: int) -> int:  # noqa: ARG002
+    def pick(self, round: int) -> int:
+        if round in self._wheel:
+            for arm in self._newly_owed(round):
+                heappush(self._heap, self._key(arm))
         return self._heap[0] % self._size if self._heap else NOBODY
 
     def served(self, arm: int, round: int) -> None:
@@ -161,16 +161,73 @@ class MaxDeficit(Forcing):
     stay below 1.
     """
 
-    __slots__ = ("_few", "_tree")
+    __slots__ = ("_crowded", "_owed", "_tree")
 
-    def _begin(self, ready: list[int], round: int) -> None:
-        self._few = sorted(ready) if len(self._arms) <= SCAN_LIMIT else None
-        self._tree = Tournament(0 if self._few is not None else len(self._arms), self._duel, NEVER)
-        if self._few is None:
-            self._tree.enter(ready, round)
+    def _begin(self, owed: list[int], round: int) -> None:
+        self._owed = set(owed)
+        self._crowded = False
+        self._tree: Tournament[int] | None = None
+        if len(owed) > CROWD:
+            self._crowd(owed, round)
 
-    def _lead(self, low: int, high: int, round: int) -> tuple[int, int]:
-        """Return by how much `low` leads before `round`, and its gain a round, on one scale."""
+    def pick(self, round: int) -> int:
+        owed = self._owed
+        if round in self._wheel:
+            newcomers = self._newly_owed(round)
+            owed.update(newcomers)
+            if self._crowded or len(owed) > CROWD:
+                self._crowd(newcomers, round)
+        if not owed:
+            return NOBODY
+        if self._crowded:
+            return self._tournament().champion(round)
+        if len(owed) == 1:
+            return next(iter(owed))
+        return self._largest(round - 1)
+
+    def served(self, arm: int, round: int) -> None:
+        since = owed_from(self._arms, self._terms, arm)
+        if since > round + 1:
+            self._owed.remove(arm)
+            self._wait(arm, since)
+            if self._crowded:
+                self._tournament().leave(arm, round + 1)
+                if len(self._owed) <= CROWD // 4:
+                    self._disperse(round + 1)
+        elif self._crowded:
+            self._tournament().update(arm, round + 1)
+
+    def _largest(self, played: int) -> int:
+        """Compare the owed arms' deficits after so many rounds, on a common scale."""
+        arms = self._arms
+        best, best_deficit, best_unit = NOBODY, 0, 1
+        for arm in self._owed:
+            unit = arms.unit[arm]
+            deficit = arms.base[arm] + arms.slope[arm] * played - unit * arms.pulls[arm]
+            lead = deficit * best_unit - best_deficit * unit
+            if best < 0 or lead > 0 or (lead == 0 and arm < best):
+                best, best_deficit, best_unit = arm, deficit, unit
+        return best
+
+    def _crowd(self, newcomers: list[int], round: int) -> None:
+        """Let the newcomers into the tournament, or all that are owed if it was empty."""
+        self._tournament().enter(newcomers if self._crowded else self._owed, round)
+        self._crowded = True
+
+    def _disperse(self, round: int) -> None:
+        """Empty the tournament: comparing the few that are left is cheaper."""
+        self._crowded = False
+        for arm in self._owed:
+            self._tournament().leave(arm, round)
+
+    def _tournament(self) -> Tournament[int]:
+        """Return the tournament, made when it is first needed: O(k) once."""
+        if self._tree is None:
+            self._tree = Tournament(len(self._arms), self._duel, NEVER)
+        return self._tree
+
+    def _duel(self, low: int, high: int, round: int) -> tuple[int, int]:
+        """Compare two deficits before `round`, on one scale, and tell how long that holds."""
         arms = self._arms
         low_unit, high_unit = arms.unit[low], arms.unit[high]
         gain = arms.slope[low] * high_unit - arms.slope[high] * low_unit
@@ -179,43 +236,9 @@ class MaxDeficit(Forcing):
             - (arms.base[high] - high_unit * arms.pulls[high]) * low_unit
             + gain * (round - 1)
         )
-        return lead, gain
-
-    def _duel(self, low: int, high: int, round: int) -> tuple[int, int]:
-        lead, gain = self._lead(low, high, round)
         if lead >= 0:
             return low, (round + lead // -gain + 1 if gain < 0 else NEVER)
         return high, (round + -(lead // gain) if gain > 0 else NEVER)
-
-    def _admit(self, owed: list[int], round: int) -> None:
-        if self._few is None:
-            self._tree.enter(owed, round)
-        else:
-            self._few += owed
-            self._few.sort()
-
-    def _most_urgent(self, round: int) -> int:
-        if self._few is None:
-            return self._tree.champion(round)
-        if not self._few:
-            return NOBODY
-        best = self._few[0]
-        for arm in self._few[1:]:
-            if self._lead(best, arm, round)[0] < 0:
-                best = arm
-        return best
-
-    def served(self, arm: int, round: int) -> None:
-        since = owed_from(self._arms, self._terms, arm)
-        if since <= round + 1:
-            if self._few is None:
-                self._tree.update(arm, round + 1)
-            return
-        if self._few is None:
-            self._tree.leave(arm, round + 1)
-        else:
-            self._few.remove(arm)
-        self._wait(arm, since)
 
 
 RULES: dict[str, type[Forcing]] = {

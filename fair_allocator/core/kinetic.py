@@ -91,9 +91,12 @@ class Tournament(Generic[Place]):
             elif high < 0:
                 winner[node] = low
             else:
-                winner[node], limit = duel(low, high, x)
+                best, limit = duel(low, high, x)
                 if limit < holds:
                     holds = limit
+                if best == winner[node] != contestant and holds >= until[node]:
+                    return  # nothing above sees a difference; the old certificate is safe
+                winner[node] = best
             until[node] = holds
             node >>= 1
 
@@ -124,15 +127,38 @@ class LineTournament(Tournament[float]):
     that very formula, so the champion is the one a plain loop would find. Values closer than
     `margin`, which must exceed what rounding can do to their difference, may change places at
     any x: such a match is played again each time, unless the two lines are the same.
+
+    A champion found twice in a row *reigns*: it is taken out of the tree and compared with the
+    best of the others, which costs O(1) however often its own line changes.
     """
 
-    __slots__ = ("_heights", "_margin", "_speeds")
+    __slots__ = ("_heights", "_last", "_margin", "_reigning", "_speeds")
 
     def __init__(self, heights: list[float], speeds: list[float], margin: float) -> None:
         super().__init__(len(heights), self._match, inf)
         self._heights = heights
         self._speeds = speeds
         self._margin = margin
+        self._last = self._reigning = NOBODY
+
+    def champion(self, x: float) -> int:
+        if self._until[1] <= x:
+            self._refresh(1, x)
+        best, reigning = self._winner[1], self._reigning
+        if reigning >= 0:
+            if best < 0:
+                return reigning
+            heights, speeds = self._heights, self._speeds
+            lead = (heights[reigning] + speeds[reigning] * x) - (heights[best] + speeds[best] * x)
+            if lead > 0 or (lead == 0 and reigning < best):
+                return reigning
+            self._reigning = NOBODY
+            self.update(reigning, x)
+        elif best == self._last:
+            self._reigning = best
+            self.leave(best, x)
+        self._last = best
+        return best
 
     def _match(self, low: int, high: int, x: float) -> tuple[int, float]:
         heights, speeds = self._heights, self._speeds
@@ -148,16 +174,15 @@ class LineTournament(Tournament[float]):
             return inf if height == 0 == speed else x
         return (height - self._margin) / -speed if speed < 0 else inf
 
-    def _climb(self, contestant: int, x: float) -> None:
+    def update(self, contestant: int, x: float) -> None:
         """Climb with `_match` written out: calling it would double the time."""
+        if contestant == self._reigning:
+            return
         winner, until, margin = self._winner, self._until, self._margin
         heights, speeds = self._heights, self._speeds
         node = self._leaves + contestant
-        best = winner[node]
-        if best < 0:
-            super()._climb(contestant, x)
-            return
-        holds, height, speed = until[node], heights[best], speeds[best]
+        winner[node] = best = contestant
+        holds, height, speed = inf, heights[contestant], speeds[contestant]
         value = height + speed * x
         while node > 1:
             other = node ^ 1
@@ -184,5 +209,7 @@ class LineTournament(Tournament[float]):
                     if lead < 0 or (lead == 0 and rival < best):
                         best, height, speed, value = rival, rival_height, rival_speed, rival_value
             node >>= 1
+            if best == winner[node] != contestant and holds >= until[node]:
+                return  # nothing above sees a difference; the old certificate is safe
             winner[node] = best
             until[node] = holds

@@ -1,14 +1,14 @@
 """One fair-bandit instance: the state machine behind `assign` and `reward`."""
 
 from collections.abc import Callable, Collection, Mapping
-from fractions import Fraction
 from typing import Any, Final
 
-from fair_allocator.core.arms import Arms
+from fair_allocator.core.arms import Arms, Departed
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.errors import InvalidPool, InvalidReward, InvalidState, shown
 from fair_allocator.core.fairness import Fairness
-from fair_allocator.core.guarantee import Change, Epoch, Guarantee
+from fair_allocator.core.figures import Figures
+from fair_allocator.core.guarantee import Change, Epoch
 from fair_allocator.core.learners import Learner, LearnerSpec, make_learner, same_learner
 from fair_allocator.core.quotas import Number, Shares, parse_shares, parse_tolerance
 from fair_allocator.core.requests import Assignment, Reason, Requests, RewardOutcome
@@ -19,7 +19,7 @@ REMEMBERED: Final = 1_000
 """How many answered requests a pool remembers by default, to tell repeats from strangers."""
 
 
-_REWARD_TYPES: Final = (float, int)
+_new = tuple.__new__
 _COUNTED, _REPEATED, _ARM_LEFT = (
     RewardOutcome.COUNTED,
     RewardOutcome.REPEATED,
@@ -31,7 +31,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-class Pool:
+class Pool(Figures):
     """Arms with guaranteed minimum shares, and a learner that fills the free rounds.
 
     At every round, ``floor(entitled) - pulls`` of every arm is at most ``guarantee.bound``,
@@ -89,7 +89,9 @@ class Pool:
         self.name = name
         self.seed = seed
         self.rounds = 0
-        self._peak = 0
+        self._peak, self._peak_epoch = 0, 0
+        self._violated_epochs = 0
+        self._departed = Departed(0, 0, 0.0)
         self._requests = Requests(remember)
         self._arms = Arms()
         self._arms.join(quotas, 1)
@@ -103,9 +105,9 @@ class Pool:
 
     def assign(self, request_id: str) -> Assignment:
         """Decide the next round, or repeat the answer this request was given before."""
-        known = self.recall(request_id)
-        if known is not None:
-            return known._replace(repeat=True)
+        requests = self._requests
+        if request_id in requests.waiting or request_id in requests.closed:
+            return requests.answered(request_id)._replace(repeat=True)
         round = self.rounds + 1
         arm = self._fairness.pick(round)
         if arm >= 0:
@@ -124,35 +126,52 @@ class Pool:
         self, request_id: str, arm: int, reason: Reason, propensity: float | None
     ) -> Assignment:
         arms, fairness, played = self._arms, self._fairness, self.rounds
-        round = played + 1
-        assignment = Assignment(
-            request_id, arms.names[arm], round, fairness.epoch, reason, propensity
+        self.rounds = round = played + 1
+        # Assignment(...) by way of tuple: its own constructor is a Python function.
+        assignment = _new(
+            Assignment,
+            (request_id, arms.names[arm], round, fairness.epoch, reason, propensity, False),
         )
-        # An arm's shortfall is at its highest just before it is pulled.
+        if fairness.epoch != self._peak_epoch:
+            self._peak, self._peak_epoch = 0, fairness.epoch
         pulls = arms.pulls[arm]
+        forced = reason == "fairness"
+        # An arm's shortfall is at its highest just before it is pulled. Looked at in every round,
+        # also where the rule says that there can be none: the peak is there to find it wrong.
         shortfall = (arms.base[arm] + arms.slope[arm] * played) // arms.unit[arm] - pulls
         if shortfall > self._peak:
-            self._peak = shortfall
-        self.rounds = round
-        self._requests.begin(assignment)
+            self._raise_peak(shortfall)
+        self._requests.waiting[request_id] = assignment
         arms.pulls[arm] = pulls + 1
         arms.pending[arm] += 1
-        fairness.pulled(arm, round, reason == "fairness")
+        if forced:
+            arms.forced[arm] += 1
+            fairness.pulled(arm, round, forced=True)
+        elif not fairness.settled:
+            fairness.pulled(arm, round, forced=False)
         self._learner.assigned(arm, assignment)
         return assignment
 
+    def _raise_peak(self, shortfall: int) -> None:
+        bound = self._fairness.guarantee.bound  # the same as long as the epoch lasts
+        if bound is not None and self._peak <= bound < shortfall:
+            self._violated_epochs += 1
+        self._peak = shortfall
+
     def recall(self, request_id: str) -> Assignment | None:
         """Return the answer a request was given, while it is remembered."""
-        return self._requests.recall(request_id)
+        requests = self._requests
+        known = request_id in requests.waiting or request_id in requests.closed
+        return requests.answered(request_id) if known else None
 
     def is_open(self, assignment: Assignment) -> bool:
         """Tell whether this very assignment still waits for its reward."""
-        return self._requests.is_open(assignment)
+        return self._requests.waiting.get(assignment.request_id) is assignment
 
     @property
     def open(self) -> Collection[Assignment]:
         """The assignments that still wait for their reward, oldest first."""
-        return self._requests.open
+        return self._requests.waiting.values()
 
     # -- rewards ------------------------------------------------------------------------------
 
@@ -166,16 +185,16 @@ class Pool:
             request can still be rewarded.
         """
         # Not bool, though it is an int; type() is the fast way to say so.
-        if (type(value) not in _REWARD_TYPES and not _is_number(value)) or not 0 <= value <= 1:
+        if (type(value) is not float and not _is_number(value)) or not 0 <= value <= 1:
             raise InvalidReward(
                 f"request {request_id!r}: a reward is in [0, 1], got {shown(value)}"
             )
         requests, arms = self._requests, self._arms
-        assignment = requests.opened(request_id)
+        assignment = requests.waiting.get(request_id)
         if assignment is None:
             return requests.outcome(request_id)
-        arm = self._arm_of(assignment)
-        if arm is None:
+        arm = arms.index.get(assignment.arm)
+        if arm is None or arms.joined[arm] > assignment.round:
             requests.close(assignment, _ARM_LEFT, self.rounds)
             return _ARM_LEFT
         requests.close(assignment, _REPEATED, self.rounds)
@@ -187,21 +206,16 @@ class Pool:
 
     def expire(self, request_id: str) -> bool:
         """Stop waiting for a request's reward; tell whether it was waited for."""
-        assignment = self._requests.opened(request_id)
+        assignment = self._requests.waiting.get(request_id)
         if assignment is None:
             return False
         self._requests.close(assignment, RewardOutcome.LATE, self.rounds)
-        arm = self._arm_of(assignment)
-        if arm is not None:
-            self._arms.pending[arm] -= 1
+        arms = self._arms
+        arm = arms.index.get(assignment.arm)
+        if arm is not None and arms.joined[arm] <= assignment.round:
+            arms.pending[arm] -= 1
             self._learner.expired(arm, assignment)
         return True
-
-    def _arm_of(self, assignment: Assignment) -> int | None:
-        arm = self._arms.index.get(assignment.arm)
-        if arm is None or self._arms.joined[arm] > assignment.round:
-            return None
-        return arm
 
     # -- changes ------------------------------------------------------------------------------
 
@@ -232,10 +246,10 @@ class Pool:
         else:
             new.begin(columns, self._learner.draws)
             self._learner = new
-        self._peak = self.peak_violation()
         self._arms, self._fairness = columns, fairness
         fairness.announce(epochs)
         left = [name for name in old.names if name not in columns.index]
+        self._departed = self._departed.joined_by(old, [old.index[name] for name in left])
         ahead = {n: old.entitled(old.index[n], self.rounds) - old.pulls[old.index[n]] for n in left}
         return Change(
             joined=tuple(name for name, was in zip(quotas, kept, strict=True) if was is None),
@@ -244,98 +258,6 @@ class Pool:
             waiting={columns.names[i]: quota for i, quota in self._fairness.wanted.items()},
             guarantee=self.guarantee,
         )
-
-    # -- what it knows ------------------------------------------------------------------------
-
-    @property
-    def arms(self) -> tuple[str, ...]:
-        """The arms, in order."""
-        return tuple(self._arms.names)
-
-    @property
-    def size(self) -> int:
-        """How many arms there are."""
-        return len(self._arms)
-
-    @property
-    def quotas(self) -> dict[str, Fraction]:
-        """The quotas as configured."""
-        wanted = self._fairness.wanted
-        return {
-            name: wanted[arm] if arm in wanted else self._arms.quota(arm)
-            for name, arm in self._arms.index.items()
-        }
-
-    @property
-    def quotas_in_force(self) -> dict[str, Fraction]:
-        """The quotas in force; a change that waits for nobody being owed may come with a round."""
-        return dict(zip(self._arms.names, self._arms.quotas(), strict=True))
-
-    @property
-    def tolerance(self) -> Fraction:
-        """The tolerance as configured; it is served with its floor."""
-        return self._fairness.tolerance
-
-    @property
-    def rule(self) -> str:
-        """The rule as configured; `guarantee` has the one in force."""
-        return self._fairness.choice
-
-    @property
-    def learner(self) -> Learner:
-        """The learner on top."""
-        return self._learner
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """The rule in force and what it promises."""
-        return self._fairness.guarantee
-
-    def in_force(self) -> Epoch:
-        """Return what is in force from the next round on, with where every arm stands; O(k)."""
-        return self._fairness.in_force(range(len(self._arms)), self.rounds + 1)
-
-    @property
-    def epoch(self) -> int:
-        """The number of the epoch in force."""
-        return self._fairness.epoch
-
-    @property
-    def pulls(self) -> dict[str, int]:
-        """Rounds given to each arm."""
-        return dict(zip(self._arms.names, self._arms.pulls, strict=True))
-
-    @property
-    def observed(self) -> dict[str, int]:
-        """Rewards counted for each arm."""
-        return dict(zip(self._arms.names, self._arms.observed, strict=True))
-
-    @property
-    def pending(self) -> dict[str, int]:
-        """Assignments of each arm that still wait for their reward."""
-        return dict(zip(self._arms.names, self._arms.pending, strict=True))
-
-    @property
-    def means(self) -> dict[str, float | None]:
-        """Mean observed reward of each arm, None where there is none."""
-        return {name: self._arms.mean(arm) for name, arm in self._arms.index.items()}
-
-    @property
-    def entitled(self) -> dict[str, Fraction]:
-        """What each arm is entitled to so far, exactly."""
-        return {n: self._arms.entitled(arm, self.rounds) for n, arm in self._arms.index.items()}
-
-    def shortfalls(self) -> dict[str, int]:
-        """Return ``floor(entitled) - pulls`` of each arm, exactly."""
-        return {n: self._arms.shortfall(arm, self.rounds) for n, arm in self._arms.index.items()}
-
-    def violation(self) -> int:
-        """Return the worst shortfall over all arms now, exactly; O(k)."""
-        return max(self._arms.shortfall(arm, self.rounds) for arm in range(len(self._arms)))
-
-    def peak_violation(self) -> int:
-        """Return the worst shortfall there ever was, at least 0; O(k)."""
-        return max(self._peak, self.violation())
 
     # -- plain data ---------------------------------------------------------------------------
 
@@ -346,7 +268,9 @@ class Pool:
             "name": self.name,
             "seed": self.seed,
             "rounds": self.rounds,
-            "peak": self._peak,
+            "peak": self.peak_at_pulls,
+            "violated_epochs": self._violated_epochs,
+            "departed": list(self._departed),
             "arms": self._arms.state(),
             "fairness": self._fairness.state(),
             "learner": {"name": self._learner.name, **self._learner.parameters()},
@@ -386,10 +310,12 @@ class Pool:
     ) -> "Pool":
         pool = cls.__new__(cls)
         pool.name, pool.seed = state["name"], state["seed"]
-        pool.rounds, pool._peak = state["rounds"], state["peak"]
+        pool.rounds, pool._departed = state["rounds"], Departed(*state["departed"])
         pool._requests = Requests.from_state(**state["requests"])
         pool._arms = Arms.from_state(state["arms"])
         pool._fairness = Fairness.from_state(pool._arms, state["fairness"], on_epoch)
+        pool._peak, pool._peak_epoch = state["peak"], pool._fairness.epoch
+        pool._violated_epochs = state["violated_epochs"]
         pool._learner = learner or make_learner(state["learner"])
         pool._learner.begin(pool._arms, Draws(pool.seed, pool.name))
         pool._learner.restore(state["learned"])

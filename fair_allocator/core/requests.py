@@ -1,7 +1,7 @@
 """The requests of a pool: open ones that wait for their reward, and answered ones it remembers."""
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from enum import Enum
 from typing import Any, Literal, NamedTuple
 
@@ -58,67 +58,49 @@ class Requests:
     in a row differ.
     """
 
-    __slots__ = ("_closed", "_open", "_order", "_remember")
+    __slots__ = ("_order", "_remember", "closed", "waiting")
 
     def __init__(self, remember: int) -> None:
         self._remember = remember
-        self._open: dict[str, Assignment] = {}
-        self._closed: dict[str, tuple[Assignment, RewardOutcome]] = {}
+        self.waiting: dict[str, Assignment] = {}
+        """The open ones by id, oldest first."""
+        self.closed: dict[str, tuple[Assignment, RewardOutcome]] = {}
+        """The remembered ones, each with what becomes of a reward for it."""
         self._order: deque[str] = deque()
 
-    @property
-    def open(self) -> Collection[Assignment]:
-        """The open ones, oldest first."""
-        return self._open.values()
-
-    def is_open(self, assignment: Assignment) -> bool:
-        """Tell whether this very assignment is open."""
-        return self._open.get(assignment.request_id) is assignment
-
-    def recall(self, request_id: str) -> Assignment | None:
-        """Return the answer a request was given, while it is known."""
-        known = self._open.get(request_id)
-        if known is None and request_id in self._closed:
-            return self._closed[request_id][0]
-        return known
-
-    def begin(self, assignment: Assignment) -> None:
-        """Take in a new one."""
-        self._open[assignment.request_id] = assignment
-
-    def opened(self, request_id: str) -> Assignment | None:
-        """Return the assignment of an open request, None if it is not open."""
-        return self._open.get(request_id)
+    def answered(self, request_id: str) -> Assignment:
+        """Return the answer a known request was given."""
+        assignment = self.waiting.get(request_id)
+        return self.closed[request_id][0] if assignment is None else assignment
 
     def close(self, assignment: Assignment, later: RewardOutcome, rounds: int) -> None:
         """Close an open request after so many rounds.
 
         `later` is what becomes of a reward that comes for it from now on.
         """
-        request_id = assignment.request_id
-        del self._open[request_id]
-        if self._remember:
-            if request_id not in self._closed:
-                self._order.append(request_id)
-            self._closed[request_id] = assignment, later
-            while len(self._order) > self._remember:
-                oldest = self._order[0]
-                if self._closed[oldest][0].round > rounds - self._remember:
-                    break
-                del self._closed[self._order.popleft()]
+        request_id = assignment[0]
+        del self.waiting[request_id]
+        remember = self._remember
+        if remember:
+            closed, order = self.closed, self._order
+            if request_id not in closed:
+                order.append(request_id)
+            closed[request_id] = assignment, later
+            while len(order) > remember and closed[order[0]][0].round <= rounds - remember:
+                del closed[order.popleft()]
 
     def outcome(self, request_id: str) -> RewardOutcome:
         """Tell what becomes of a reward for a request that is not open."""
-        known = self._closed.get(request_id)
+        known = self.closed.get(request_id)
         return RewardOutcome.UNKNOWN if known is None else known[1]
 
     def state(self) -> dict[str, Any]:
         """Return all of it as plain data."""
         return {
             "remember": self._remember,
-            "open": [list(assignment[:6]) for assignment in self._open.values()],
+            "open": [list(assignment[:6]) for assignment in self.waiting.values()],
             "closed": [
-                [*assignment[:6], outcome.value] for assignment, outcome in self._closed.values()
+                [*assignment[:6], outcome.value] for assignment, outcome in self.closed.values()
             ],
         }
 
@@ -128,7 +110,7 @@ class Requests:
     ) -> "Requests":
         """Make what `state` gave."""
         requests = cls(remember)
-        requests._open = {row[0]: Assignment(*row) for row in open}
-        requests._closed = {row[0]: (Assignment(*row[:6]), RewardOutcome(row[6])) for row in closed}
-        requests._order = deque(requests._closed)
+        requests.waiting = {row[0]: Assignment(*row) for row in open}
+        requests.closed = {row[0]: (Assignment(*row[:6]), RewardOutcome(row[6])) for row in closed}
+        requests._order = deque(requests.closed)
         return requests

@@ -268,11 +268,13 @@ def test_the_learner_gets_its_rounds_back_when_quotas_leave_room_again(
         assert audited.play(IDLE).arm in (owed or [IDLE]), audited.story
 
 
-def test_the_worst_shortfall_is_remembered_when_its_arm_leaves() -> None:
+def test_the_worst_shortfall_is_that_of_the_epoch_in_force() -> None:
     audited = Audited({"a": "1/2", IDLE: 0}, tolerance=2)
     for _ in range(4):
         audited.play(IDLE)
     assert audited.pool.violation() == audited.pool.peak_violation() == 2
+    audited.play("a")
+    assert (audited.pool.violation(), audited.pool.peak_violation()) == (1, 2)
     audited.reconfigure({IDLE: 0})
     assert audited.pool.violation() == -4
-    assert audited.pool.peak_violation() == 2
+    assert audited.pool.peak_violation() == 0

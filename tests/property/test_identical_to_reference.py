@@ -9,7 +9,6 @@ import pytest
 
 from fair_allocator import Pool
 from fair_allocator.core import forcing
-from fair_allocator.core.learners import ucb1
 from tests.reference import NaiveUCB1, Reference, Told
 
 LATE = 10**12
@@ -91,19 +90,13 @@ class SideBySide:
                 self.naive.rewarded(arm, value)
 
 
-def scan_up_to(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let pools of up to `limit` arms scan them, and larger ones keep a tournament."""
-    monkeypatch.setattr(forcing, "SCAN_LIMIT", limit)
-    monkeypatch.setattr(ucb1, "SCAN_LIMIT", limit)
-
-
-@pytest.mark.parametrize("scanning", [True, False], ids=["loop", "tournament"])
+@pytest.mark.parametrize("limit", [1 << 30, 4, 0], ids=["loop", "both", "tournament"])
 @pytest.mark.parametrize("kind", REWARDS)
 @pytest.mark.parametrize("size", [2, 3, 5, 13, 50])
 def test_every_choice_is_the_plain_one(
-    size: int, kind: str, scanning: bool, monkeypatch: pytest.MonkeyPatch
+    size: int, kind: str, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scan_up_to(size if scanning else 1, monkeypatch)
+    monkeypatch.setattr(forcing, "CROWD", limit)
     for seed in range(3):
         random = Random(f"{size}/{kind}/{seed}")
         tolerance = random.choice([Fraction(0), Fraction(0), Fraction(5, 2)])
@@ -120,9 +113,9 @@ def test_every_choice_is_the_plain_one(
             both.run(120, REWARDS[kind], loss, delay)
 
 
-@pytest.mark.parametrize("size", [31, 32, 33, 39, 40, 41])
-def test_every_choice_is_the_plain_one_on_both_sides_of_the_limits(size: int) -> None:
-    assert (forcing.SCAN_LIMIT, ucb1.SCAN_LIMIT) == (32, 40), "choose sizes around the limits"
+@pytest.mark.parametrize("size", [31, 32, 33, 34, 70])
+def test_every_choice_is_the_plain_one_on_both_sides_of_the_limit(size: int) -> None:
+    assert forcing.CROWD == 32, "choose sizes around the limit"
     random = Random(size)
     for quotas in (even(size, random), skewed(size, random)):
         SideBySide.start(quotas, Fraction(0), "auto", random).run(
@@ -189,11 +182,8 @@ def test_every_choice_is_the_plain_one_far_on(size: int, rule: str, tied: bool) 
 
 @pytest.mark.parametrize("step", [1, 50, 2_000])
 @pytest.mark.parametrize("size", [2, 50])
-def test_the_best_of_indices_that_cross_is_the_plain_one(
-    size: int, step: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_best_of_indices_that_cross_is_the_plain_one(size: int, step: int) -> None:
     """While nobody is pulled, indices only move with the round, and cross within rounding."""
-    scan_up_to(1, monkeypatch)
     for seed in range(200 // size):
         random = Random(f"{size}/{step}/{seed}")
         both = far_on(even(size, random), "max-deficit", random)
@@ -201,13 +191,13 @@ def test_the_best_of_indices_that_cross_is_the_plain_one(
             assert both.pool.learner.choose(round) == (both.naive.choose(round), 1.0)
 
 
-@pytest.mark.parametrize("scanning", [True, False], ids=["loop", "tournament"])
+@pytest.mark.parametrize("limit", [1 << 30, 4, 0], ids=["loop", "both", "tournament"])
 @pytest.mark.parametrize("rule", ["max-deficit", "earliest-deadline"])
 @pytest.mark.parametrize("size", [3, 9, 40, 130])
 def test_owed_arms_are_served_in_the_plain_order_as_they_overtake_each_other(
-    size: int, rule: str, scanning: bool, monkeypatch: pytest.MonkeyPatch
+    size: int, rule: str, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scan_up_to(size if scanning else 1, monkeypatch)
+    monkeypatch.setattr(forcing, "CROWD", limit)
     for seed in range(2 + 120 // size):
         random = Random(f"{size}/{rule}/{seed}")
         quotas = [*(alike(size - 1) if seed % 2 else even(size - 1, random)), Fraction(0)]

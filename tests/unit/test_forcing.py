@@ -35,3 +35,20 @@ def test_a_restored_pool_serves_as_the_live_one_after_changes(first: tuple[str, 
             again = Pool.from_state(pool.state())
             assert pool.assign(str(number)) == again.assign(str(number))
         assert pool.state() == Pool.from_state(pool.state()).state()
+
+
+def test_totals_keep_what_arms_that_left_were_given() -> None:
+    pool = Pool({"a": "1/2", "b": "1/4", "c": "0"}, learner="uniform")
+    for number in range(20):
+        pool.assign(str(number))
+        pool.reward(str(number), 0.5)
+    forced, observed = pool.forced, pool.observed
+    assert forced["a"]
+    assert observed["a"]
+    assert pool.departed == (0, 0, 0.0)
+    pool.reconfigure({"b": "1/4", "c": "0"})
+    assert pool.departed == (forced["a"], observed["a"], observed["a"] * 0.5)
+    pool.reconfigure({"c": "0"})
+    earned = observed["a"] + observed["b"]
+    assert pool.departed == (forced["a"] + forced["b"], earned, earned * 0.5)
+    assert Pool.from_state(pool.state()).departed == pool.departed

@@ -10,9 +10,6 @@ from fair_allocator.core.learners.base import Choice, Learner
 from fair_allocator.core.learners.known import Unknown
 from fair_allocator.core.requests import Assignment
 
-SCAN_LIMIT = 40
-"""Arms up to which a plain loop beats the tournament (benchmarks/crossover.py)."""
-
 _MARGIN = 1e-14
 """More than rounding can move the difference of two indices: each is below 11, in two roundings."""
 
@@ -25,7 +22,7 @@ class UCB1(Learner):
     arm with rewards pending and none observed has mean 1; one with neither comes first.
 
     In ``s = sqrt(2 ln t)`` every index is a line with the slope ``1 / sqrt(n)``, and a round
-    changes one line: a plain loop over few arms, a kinetic tournament over many.
+    changes one line: a kinetic tournament finds the highest.
     """
 
     name: ClassVar[str] = "ucb1"
@@ -41,33 +38,26 @@ class UCB1(Learner):
         self._changed = {a for a in range(len(arms)) if arms.observed[a] or arms.pending[a]}
 
     def choose(self, round: int) -> Choice:
-        s = sqrt(2.0 * log(round))
+        s, mean, width, tree = sqrt(2.0 * log(round)), self._mean, self._width, self._tree
         if self._changed:
-            self._catch_up(s)
+            arms = self.arms
+            for arm in self._changed:
+                observed = arms.observed[arm]
+                known = observed + arms.pending[arm]
+                if known:
+                    mean[arm] = arms.total[arm] / observed if observed else 1.0
+                    width[arm] = 1.0 / sqrt(known)
+                    if tree is not None:
+                        tree.update(arm, s)
+                else:
+                    self._unknown.add(arm)
+            self._changed.clear()
         if self._unknown.heap and (first := self._unknown.first()) is not None:
             return first, 1.0
-        if len(self._mean) <= SCAN_LIMIT:
-            indices = [mean + s * width for mean, width in zip(self._mean, self._width)]  # noqa: B905
-            return indices.index(max(indices)), 1.0
-        if self._tree is None:
-            self._tree = LineTournament(self._mean, self._width, _MARGIN)
-            self._tree.enter(range(len(self._mean)), s)
-        return self._tree.champion(s), 1.0
-
-    def _catch_up(self, s: float) -> None:
-        """Recompute the lines of the arms to which something happened."""
-        arms, tree = self.arms, self._tree
-        for arm in self._changed:
-            observed = arms.observed[arm]
-            known = observed + arms.pending[arm]
-            if not known:
-                self._unknown.add(arm)
-                continue
-            self._mean[arm] = arms.total[arm] / observed if observed else 1.0
-            self._width[arm] = 1.0 / sqrt(known)
-            if tree is not None:
-                tree.update(arm, s)
-        self._changed.clear()
+        if tree is None:
+            tree = self._tree = LineTournament(mean, width, _MARGIN)
+            tree.enter(range(len(mean)), s)
+        return tree.champion(s), 1.0
 
     def assigned(self, arm: int, assignment: Assignment) -> None:  # noqa: ARG002
         self._changed.add(arm)
