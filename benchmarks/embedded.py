@@ -11,7 +11,8 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.timing import table
@@ -52,6 +53,21 @@ def feed(path: Path, first: int, count: int, pools: int) -> None:
 
 def _json(**fields: object) -> bytes:
     return json.dumps(fields).encode()
+
+
+class Weighed(SqliteLog):
+    """Adds up the bytes of what is committed, snapshots included, trimmed or not."""
+
+    written = 0
+
+    def commit(
+        self,
+        outgoing: Sequence[Outgoing],
+        offsets: Mapping[tuple[str, int], int],
+        hints: Mapping[int, str],
+    ) -> list[int]:
+        self.written += sum(len(each.key or b"") + len(each.value or b"") for each in outgoing)
+        return super().commit(outgoing, offsets, hints)
 
 
 class Copying:
@@ -99,7 +115,7 @@ def throughput(arms: int, pools: int, count: int, turns: int) -> list[list[objec
     written: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         copy_path, serve_path = Path(folder, "copy.db"), Path(folder, "serve.db")
-        copy_log, serve_log = SqliteLog(copy_path, PARTITIONS), SqliteLog(serve_path, PARTITIONS)
+        copy_log, serve_log = Weighed(copy_path, PARTITIONS), Weighed(serve_path, PARTITIONS)
         copying, service = Copying(copy_log), Service(serve_log, settings(arms))
         copy_log.open(copying)
         serve_log.open(service)
@@ -113,8 +129,8 @@ def throughput(arms: int, pools: int, count: int, turns: int) -> list[list[objec
                 took = drained(log, path, step)
                 if turn:
                     speeds[name].append(count / took)
-        for name, path in (("copy loop", copy_path), ("service", serve_path)):
-            written[name] = _output_bytes(path) / (count * (turns + 1))
+        for name, log in (("copy loop", copy_log), ("service", serve_log)):
+            written[name] = log.written / (count * (turns + 1))
         copy_log.close()
         serve_log.close()
     ratios = [s / c for s, c in zip(speeds["service"], speeds["copy loop"], strict=True)]
@@ -131,50 +147,34 @@ def throughput(arms: int, pools: int, count: int, turns: int) -> list[list[objec
     ]
 
 
-def _output_bytes(path: Path) -> int:
-    """Return the bytes of all records that were committed and are still there."""
-    with SqliteClient(path) as client:
-        return sum(
-            len(record.value or b"") + len(record.key or b"")
-            for topic in ("assignments", "dead-letters", "journal")
-            for partition in range(PARTITIONS)
-            for record in client.read(topic, partition)
-        )
-
-
-def restoring(count: int, snapshot: bool) -> list[object]:
-    """Restore four shards with `count` open requests, from entries or from a snapshot."""
+def restoring(pools: int, opened: int, *, snapshot: bool) -> list[object]:
+    """Restore four shards from entries or from a snapshot; pools have ten arms."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "log.db")
         log = SqliteLog(path, PARTITIONS)
         chosen = settings(10)
-        service = Service(log, chosen if snapshot else _without_snapshots(chosen))
+        service = Service(log, chosen if snapshot else replace(chosen, snapshot_entries=10**9))
         log.open(service)
         with SqliteClient(path, PARTITIONS) as client:
-            for begin in range(0, count, BATCH):
+            for begin in range(0, opened, BATCH):
+                names = [f"pool-{n % pools}" for n in range(begin, begin + BATCH)]
                 client.append_many(
-                    Incoming(
-                        "requests",
-                        f"pool-{n % 64}".encode(),
-                        _json(request_id=f"r{n}", pool=f"pool-{n % 64}"),
-                    )
-                    for n in range(begin, begin + BATCH)
+                    Incoming("requests", name.encode(), _json(request_id=f"r{n}", pool=name))
+                    for n, name in enumerate(names, begin)
                 )
         drained(log, path, service.step)
         if snapshot:
             service.drain()
+        journal = sum(
+            len(r.value or b"") for p in range(PARTITIONS) for r in log.read_journal(p, 0)
+        )
         began = time.perf_counter()
         for partition in range(PARTITIONS):
             restore(log, partition, chosen.shard)
         took = time.perf_counter() - began
         log.close()
-    return [f"{count:,}", "snapshot" if snapshot else "entries", f"{took:.2f} s"]
-
-
-def _without_snapshots(chosen: ServiceSettings) -> ServiceSettings:
-    return ServiceSettings(
-        shard=chosen.shard, batch_records=BATCH, poll_seconds=0.01, snapshot_entries=10**9
-    )
+    kind = "snapshot" if snapshot else "entries"
+    return [f"{pools:,}", f"{opened:,}", kind, f"{journal / 1e6:,.1f}", f"{took:.2f}"]
 
 
 def main() -> None:
@@ -190,10 +190,11 @@ def main() -> None:
     rows += throughput(100_000, 1, count, turns)
     print("Requests a second, each with a reward, batches of 1,000; bytes written a request")
     print(table(rows))
-    print("\nRestoring four shards with so many open requests")
-    rows = [["requests", "from", "took"]]
-    for size in (10_000, 50_000) if quick else (10_000, 100_000):
-        rows += [restoring(size, snapshot=False), restoring(size, snapshot=True)]
+    print("\nRestoring four shards")
+    rows = [["pools", "open requests", "from", "MB of journal", "seconds"]]
+    sizes = [(64, 10_000), (64, 100_000), (10_000, 10_000), (10_000, 100_000), (64, 1_000_000)]
+    for pools, opened in sizes[:3] if quick else sizes:
+        rows += [restoring(pools, opened, snapshot=how) for how in (False, True)]
     print(table(rows))
 
 

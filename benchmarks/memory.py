@@ -1,16 +1,29 @@
-"""What an arm, a pool and an open request take in memory.
+"""What an arm, a pool and an open request take in memory, and a pool that is watched.
 
 python -m benchmarks.memory
 """
 
 import gc
+import itertools
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable
+from threading import Thread
 
+from benchmarks.embedded import drained, feed
+from benchmarks.observe import serving
 from benchmarks.timing import table
 from fair_allocator import Pool
+from fair_allocator.observe.exposition import Caps
+from fair_allocator.observe.observer import Observer
+from fair_allocator.observe.reporter import Reporter
 from fair_allocator.shard.hosted import HostedPool
 from fair_allocator.shard.table import PoolTable
+
+POOLS = 100_000
+WATCHED = 5_000
+LOOKS = 4
 
 
 def bytes_for(make: Callable[[], object]) -> int:
@@ -40,11 +53,11 @@ def hosted(count: int, *, retired: bool) -> PoolTable:
         name = f"user-{number}"
         pool: HostedPool = pools.configure(name, settings, on_demand=True, fingerprint="x")
         for request in range(5):
-            pools.assign(name, pool, f"r{request}")
+            pools.assign(pool, f"r{request}")
             pools.reward(pool, f"r{request}", 0.5)
         pools.used(name)
-    if retired:
-        pools.retire(1)
+        if retired and number % 1_000 == 999:
+            pools.retire(1)
     return pools
 
 
@@ -61,16 +74,68 @@ def main() -> None:
         k = 20_000
         taken = bytes_for(lambda: played(k, rule, 2 * k))  # noqa: B023
         rows.append([f"arm, of {k:,} under {rule} with UCB1", f"{taken / k:,.0f}"])
-    count = 2_000
-    taken = bytes_for(lambda: hosted(count, retired=False))
-    rows.append(["pool of 10 arms on demand, 5 requests remembered", f"{taken / count:,.0f}"])
-    taken = bytes_for(lambda: hosted(count, retired=True))
-    rows.append(["the same, retired", f"{taken / count:,.0f}"])
     count = 50_000
     taken = bytes_for(lambda: open_requests(count))
     rows.append(["open request", f"{taken / count:,.0f}"])
+    for how in ("live", "retired"):
+        taken = resident(how)
+        what = f"pool of 10 arms on demand, 5 requests remembered, {how}"
+        rows.append([what, f"{taken / POOLS:,.0f}"])
+        rows.append([f"{POOLS:,} of them, MB resident", f"{taken / 1e6:,.0f}"])
+    alone = resident("alone")
+    for how, seen in (
+        ("page", "that a page looks at"),
+        ("scrape", "that is scraped"),
+        ("scrape-all", "that is scraped with all its arms"),
+    ):
+        more = (resident(how) - alone) / WATCHED
+        rows.append([f"more for a pool of 10 arms, of {WATCHED:,}, {seen}", f"{more:,.0f}"])
     print(table(rows))
 
 
+def resident(how: str) -> int:
+    """Return by how much a process grows that makes the pools: what an operator sees."""
+    command = [sys.executable, "-m", "benchmarks.memory", how]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def watched(how: str) -> int:
+    """Return by how much a process grows that decides, and is looked at each time; or "alone"."""
+    observer = Observer()
+    with serving(WATCHED, 10, observer) as (service, log, path):
+        arms = 10 * WATCHED if how == "scrape-all" else Caps().arms
+        # By a clock that runs away every look is at something new.
+        reporter = Reporter(
+            observer, Caps(arms=arms), monotonic=itertools.count(0.0, 60.0).__next__
+        )
+        looks: dict[str, Callable[[], object]] = {
+            "page": reporter.report,
+            "scrape": lambda: reporter.metrics("text/plain"),
+        }
+        before = _resident_now()
+        for turn in range(1, LOOKS + 1):
+            feed(path, turn * 10**6, WATCHED, WATCHED)
+            drained(log, path, service.step)
+            if how != "alone":
+                asking = Thread(target=looks[how.removesuffix("-all")])
+                asking.start()
+                while asking.is_alive():
+                    service.step()
+        return _resident_now() - before
+
+
+def _resident_now() -> int:
+    gc.collect()
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * 4096
+
+
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] and sys.argv[1] not in ("live", "retired"):
+        print(watched(sys.argv[1]))
+    elif sys.argv[1:]:
+        before = _resident_now()
+        kept = hosted(POOLS, retired=sys.argv[1] == "retired")
+        print(_resident_now() - before)
+    else:
+        main()

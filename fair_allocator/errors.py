@@ -11,7 +11,7 @@ FairAllocatorError
     ├── LogReadOnly        may be read but not written                              exit 69
     ├── LogCorrupt         is damaged, or no log at all                             exit 70
     ├── LogTooNew          was written by a newer version                           exit 78
-    ├── CommitFailed       the transaction did not happen: restore and go on        exit 69
+    ├── CommitFailed       the transaction may not have happened: restore           exit 69
     ├── OffsetGone         a position that the log does not hold                    exit 70
     └── JournalBroken      a shard's journal has a gap, a fork or damage            exit 70
 
@@ -101,7 +101,10 @@ class LogTooNew(LogError):
 
 
 class CommitFailed(LogError):
-    """Nothing of the transaction happened: throw the in-memory state away and restore it."""
+    """The transaction is not known to have happened: throw the in-memory state away, restore it.
+
+    All of it happened or nothing, which the journal tells whoever restores.
+    """
 
     exit_code: ClassVar[int] = EX_UNAVAILABLE
 

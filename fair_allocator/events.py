@@ -185,6 +185,8 @@ class DeadLetter(_Event):
     """The record's key, in base64."""
     value: str | None
     """The record's value, in base64."""
+    truncated: bool = False
+    """Whether key and value are only the beginning: more would not fit in a record."""
 
     def original(self) -> tuple[bytes | None, bytes | None]:
         """Return key and value as they came."""

@@ -1,7 +1,6 @@
 """Learners of installed packages, found by their entry points when a name is not built in."""
 
 from functools import cache
-from importlib.metadata import entry_points
 
 from fair_allocator.core.learners import Learner
 
@@ -11,4 +10,7 @@ GROUP = "fair_allocator.learners"
 @cache
 def installed_learners() -> dict[str, type[Learner]]:
     """Return the learners that installed packages bring, by name."""
+    # Only here: most services ask for none, and loading it takes longer than restoring a shard.
+    from importlib.metadata import entry_points
+
     return {point.name: point.load() for point in entry_points(group=GROUP)}

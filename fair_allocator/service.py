@@ -7,15 +7,24 @@ journal, the same way as at the start. A commit is one transaction over every ow
 import gc
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from math import inf
+from typing import Any, Final
 
-from fair_allocator.errors import CommitFailed, ConfigurationError, LogUnavailable
-from fair_allocator.log.base import INPUTS, Log, Outgoing
+from fair_allocator.errors import CommitFailed, ConfigurationError, LogUnavailable, OffsetGone
+from fair_allocator.log.base import INPUTS, Log, Outgoing, Record
+from fair_allocator.probe import Probe
 from fair_allocator.shard import Shard, ShardSettings, Snapshots, restore
 
 logger = logging.getLogger(__name__)
+
+_LOSING_SECONDS: Final = 2.0
+_QUICK_BYTES: Final = 32 * 2**20
+"""What letting go of shards may take, and how large they may be for a snapshot in that time."""
+
+_RESTORING_SECONDS: Final = 10.0
+"""How long restores may go on without a poll, but for the last one begun."""
 
 
 def calm_collector() -> None:
@@ -51,7 +60,7 @@ class Service:
     """Owns partitions of a log and decides their requests.
 
     `wall` is the time of day in seconds and `monotonic` a clock for durations; `heartbeat` is
-    called whenever the loop gets on, for a watchdog.
+    called whenever the loop gets on, for a watchdog; `probe` is told what it does.
     """
 
     def __init__(
@@ -63,18 +72,23 @@ class Service:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         heartbeat: Callable[[], None] = lambda: None,
+        probe: Probe | None = None,
     ) -> None:
         self.log = log
         self.shards: dict[int, Shard] = {}
         self._settings = settings
         self._snapshots: dict[int, Snapshots] = {}
         self._owned: set[int] = set()
+        self._prepared: set[int] = set()
+        self._doubts: dict[int, dict[str, int]] = {}
         self._wall = wall
         self._monotonic = monotonic
         self._sleep = sleep
         self._heartbeat = heartbeat
+        self._probe = Probe() if probe is None else probe
         self._ticked = monotonic()
-        self._committed = monotonic()
+        self._failing_since: float | None = None
+        self._failed: dict[tuple[str, int], int] = {}
         self._stopping = False
 
     # -- the loop -----------------------------------------------------------------------------
@@ -98,40 +112,59 @@ class Service:
         try:
             self._serve()
         except (CommitFailed, LogUnavailable) as error:
+            self._probe.failed(error)
             self._recover(error)
+        else:
+            if not self._failed:
+                self._failing_since = None
         self._heartbeat()
+        self._probe.stepped(self._owned, self.shards, self._snapshots)
 
     def _serve(self) -> None:
         settings = self._settings
-        missing = self._owned - self.shards.keys()
-        if missing:
-            self._restore(sorted(missing))
-        records = self.log.poll(settings.poll_seconds, settings.batch_records)
+        if self._owned and not self.shards:
+            # Thrown away because something failed, perhaps because they are another's by now:
+            # ask first. What this poll returns is read again, since all of it is sought anew.
+            self.log.poll(0.0, 1)
+        self._restore_some(self._owned - self.shards.keys())
+        wait = 0.0 if self._owned - self.shards.keys() else settings.poll_seconds
+        records = self.log.poll(wait, settings.batch_records)
         now = round(self._wall() * 1000)
         shards = self.shards
+        if records:
+            self._prepared.clear()  # what was announced as lost and is read was kept
         for record in records:
             shards[record.partition].fold(record, now)
         if not records or self._monotonic() - self._ticked >= settings.tick_seconds:
             self._ticked = self._monotonic()
-            self._tick(now)
+            self._tick(now, records)
         self._commit()
+        self._probe.decided(records)
 
-    def _tick(self, now: int) -> None:
+    def _tick(self, now: int, records: Sequence[Record]) -> None:
         """Let time pass where all was read: elsewhere, rewards may lie unread that came in time."""
-        ends = self.log.end_offsets()
+        behind = self.log.behind()
+        self._probe.ticked(now, records, behind, self.shards)
         for partition, shard in self.shards.items():
             shard.retire(now)
-            if all(ends.get((t, partition), 0) <= at for t, at in shard.offsets.items()):
+            if not any(behind[topic, partition] for topic in INPUTS):
                 shard.tick(now)
 
-    def drain(self) -> None:
-        """Snapshot every shard, so that the next start has nothing to replay."""
+    def drain(self, seconds: float = inf) -> None:
+        """Snapshot every shard, so that the next start has nothing to replay.
+
+        Nothing more is begun after so many `seconds`: what is left out costs whoever restores the
+        shard a longer tail of entries.
+        """
+        deadline = self._monotonic() + seconds
         try:
             # The parts and the manifest of a generation under way, then those of a last one.
             for _ in range(4):
-                self._commit(whole=True)
+                if self._monotonic() <= deadline:
+                    self._commit(whole=True)
         except (CommitFailed, LogUnavailable) as error:
             logger.warning("no last snapshot (%s); the next start replays the journal", error)
+            self._probe.failed(error)
             self._discard()
 
     def _discard(self) -> None:
@@ -141,7 +174,10 @@ class Service:
 
     def _recover(self, error: Exception) -> None:
         self._discard()
-        waited = self._monotonic() - self._committed
+        now = self._monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+        waited = now - self._failing_since
         if waited > self._settings.give_up_seconds:
             raise error
         logger.warning("restoring after: %s", error)
@@ -166,42 +202,70 @@ class Service:
             offsets.update(((topic, partition), at) for topic, at in shard.offsets.items())
             hints[partition] = snapshots.hint
         if outgoing:
+            began = self._monotonic()
+            # Until it is seen to be committed: other commits may succeed and this one never.
+            self._failed |= offsets
             placed = self.log.commit(outgoing, offsets, hints)
+            self._failed = {at: to for at, to in self._failed.items() if offsets.get(at, -1) < to}
+            now = round(self._wall() * 1000)
             for snapshots, first, count in added:
-                snapshots.committed(placed[first : first + count])
+                snapshots.committed(placed[first : first + count], now)
+            self._probe.committed(self._monotonic() - began)
             if not whole:  # a drain may be in a rebalance, where only a commit is allowed
                 self._trim()
-        self._committed = self._monotonic()
 
     def _trim(self) -> None:
         for partition, snapshots in self._snapshots.items():
             before = snapshots.take_trim()
             if before is not None:
-                self.log.trim_journal(partition, before)
+                try:
+                    self.log.trim_journal(partition, before)
+                except LogUnavailable as error:
+                    # Only space is lost: the next snapshot tries again.
+                    logger.warning("journal %d was not trimmed: %s", partition, error)
 
     # -- ownership ----------------------------------------------------------------------------
 
     def gained(self, partitions: Sequence[int]) -> None:
         """Restore what is owned from now on."""
         self._owned.update(partitions)
-        self._restore(partitions)
+        self._probe.owned("gained", partitions)
+        self._restore_some(partitions)
 
     def losing(self, partitions: Sequence[int]) -> None:
-        """Commit and snapshot what is about to be lost."""
-        self.drain()
-        self.lost(partitions)
+        """Commit and snapshot what may be about to be lost."""
+        self._prepared.update(partitions)
+        # Between two polls all is committed; and while this goes on, the whole group waits.
+        if sum(snapshots.bytes for snapshots in self._snapshots.values()) <= _QUICK_BYTES:
+            self.drain(_LOSING_SECONDS)
 
     def lost(self, partitions: Sequence[int]) -> None:
         """Forget what is owned no longer."""
+        prepared = self._prepared.issuperset(partitions)
+        self._probe.owned("revoked" if prepared else "lost", partitions)
+        self._prepared.clear()
         self._owned.difference_update(partitions)
         for partition in partitions:
             self.shards.pop(partition, None)
             self._snapshots.pop(partition, None)
+        self._failed = {at: to for at, to in self._failed.items() if at[1] in self._owned}
 
-    def _restore(self, partitions: Sequence[int]) -> None:
-        settings = self._settings
-        for partition in partitions:
-            began = self._monotonic()
+    def _restore_some(self, partitions: Collection[int]) -> None:
+        """Restore partitions for a while; the steps that follow go on with the rest.
+
+        They poll in between: a group gives up a member that does not, and whoever got all its
+        partitions next would fare no better.
+        """
+        began = self._monotonic()
+        for partition in sorted(partitions):
+            if self._monotonic() - began > _RESTORING_SECONDS:
+                break
+            self._restore(partition)
+
+    def _restore(self, partition: int) -> None:
+        settings, began = self._settings, self._monotonic()
+        self._probe.restoring()
+        try:
             shard, snapshots = restore(
                 self.log,
                 partition,
@@ -210,18 +274,27 @@ class Service:
                 chunk_bytes=settings.snapshot_chunk_bytes,
                 progress=lambda _read, _applied: self._heartbeat(),
             )
-            self._check_offsets(shard)
-            # Of an input that was never read, what is left: its beginning may be gone.
-            self.log.seek(partition, {topic: at for topic, at in shard.offsets.items() if at})
-            self.shards[partition], self._snapshots[partition] = shard, snapshots
-            self._take_up_file(shard)
-            logger.info(
-                "partition %d: %d pools at entry %d, restored in %.3f s",
-                partition,
-                len(shard.table),
-                shard.seq,
-                self._monotonic() - began,
-            )
+        except OffsetGone as error:
+            # Whoever took the partition over without our knowing trims while we read: a poll tells.
+            raise LogUnavailable(f"partition {partition}: trimmed by another: {error}") from error
+        self._check_offsets(shard)
+        self._doubts.pop(partition, None)
+        if shard.seq:
+            self.log.seek(partition, shard.offsets)
+        else:
+            # Of inputs that were never read, what is left: their beginning may be gone.
+            shard.begin_at(self.log.seek(partition, {}))
+        self.shards[partition], self._snapshots[partition] = shard, snapshots
+        self._take_up_file(shard)
+        took = self._monotonic() - began
+        self._probe.restored(took)
+        logger.info(
+            "partition %d: %d pools at entry %d, restored in %.3f s",
+            partition,
+            len(shard.table),
+            shard.seq,
+            took,
+        )
 
     def _check_offsets(self, shard: Shard) -> None:
         """Stop if somebody moved the committed offsets: the journal's are the truth."""
@@ -229,6 +302,20 @@ class Service:
         wrong = {t: said[t] for t in INPUTS if t in said and said[t] != shard.offsets[t]}
         if not wrong or self._settings.accept_offsets:
             return
+        if self._doubts.get(shard.partition) != shard.offsets:
+            # Whoever took the partition over without our knowing moves both while we look: only
+            # what is the same when one looks again was moved by hand.
+            self._doubts[shard.partition] = dict(shard.offsets)
+            raise LogUnavailable(
+                f"partition {shard.partition}: committed are {wrong}, journaled {shard.offsets}"
+            )
+        if not shard.seq:
+            raise ConfigurationError(
+                f"partition {shard.partition}: the journal is empty, though inputs were decided up "
+                f"to {wrong}: it was deleted, by hand or by the retention of its topic. Restore it "
+                "from a backup, or import an exported state; --accept-offsets would forget all "
+                "that was decided and decide what is left of the inputs anew"
+            )
         raise ConfigurationError(
             f"partition {shard.partition}: the log's committed offsets {wrong} are not the "
             f"journal's {shard.offsets}: somebody moved them. Run with --accept-offsets to go on "

@@ -2,9 +2,24 @@
 
 from typing import Any
 
-from fair_allocator.config import TEMPLATE, Configuration, PoolConfiguration, fingerprint
+from fair_allocator.config import (
+    TEMPLATE,
+    Configuration,
+    PoolConfiguration,
+    fingerprint,
+    secret_of,
+)
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.log import Log, LogClient
+from fair_allocator.log.kafka import (
+    KafkaClient,
+    KafkaLog,
+    KafkaSettings,
+    Security,
+    default_instance,
+    driver,
+    longest_wait,
+)
 from fair_allocator.log.sqlite import SqliteClient, SqliteLog
 from fair_allocator.service import FilePool, ServiceSettings
 from fair_allocator.shard import ShardSettings
@@ -13,6 +28,9 @@ from fair_allocator.shard import ShardSettings
 def open_log(configuration: Configuration) -> Log:
     """Return the service's side of the configured log, not opened yet."""
     log = configuration.log
+    if log.kind != "sqlite":
+        settings = kafka_settings(configuration)
+        return KafkaLog(driver(log.kind, settings), settings, log.partitions)
     return SqliteLog(
         log.path,
         log.partitions,
@@ -24,10 +42,59 @@ def open_log(configuration: Configuration) -> Log:
 def open_client(configuration: Configuration, *, create: bool = False) -> LogClient:
     """Return anyone's side of the configured log.
 
-    Without `create`, the log must be there, and has the partitions it has.
+    Without `create`, the log must be there, and has the partitions it has. Topics of Kafka are
+    made by the command `topics` alone.
     """
     log = configuration.log
+    if log.kind != "sqlite":
+        settings = kafka_settings(configuration)
+        return KafkaClient(driver(log.kind, settings), settings, partitioner=log.partitioner)
     return SqliteClient(log.path, log.partitions if create else None, partitioner=log.partitioner)
+
+
+def kafka_settings(configuration: Configuration) -> KafkaSettings:
+    """Return what the log on Kafka needs to know.
+
+    Raises
+    ------
+    ConfigurationError
+        If the password cannot be told, or a name is not one for Kafka.
+    """
+    kafka = configuration.kafka
+    password = secret_of("kafka.sasl_password", kafka.sasl_password, kafka.sasl_password_file)
+    if kafka.security_protocol.startswith("SASL") and not password:
+        raise ConfigurationError(
+            f"kafka.security_protocol {kafka.security_protocol} needs a password: give it in "
+            "FAIR_ALLOCATOR_KAFKA__SASL_PASSWORD or kafka.sasl_password_file"
+        )
+    return KafkaSettings(
+        bootstrap_servers=kafka.bootstrap_servers,
+        topic_prefix=kafka.topic_prefix,
+        group=kafka.group,
+        instance=kafka.instance or default_instance(),
+        transactional_id=kafka.transactional_id,
+        session_seconds=kafka.session_seconds,
+        transaction_seconds=kafka.transaction_seconds,
+        request_seconds=kafka.request_seconds,
+        rebalance_seconds=kafka.rebalance_seconds,
+        security=Security(
+            protocol=kafka.security_protocol,
+            mechanism=kafka.sasl_mechanism,
+            username=kafka.sasl_username,
+            password=password,
+            ca_file=kafka.tls_ca_file,
+            certificate_file=kafka.tls_certificate_file,
+            key_file=kafka.tls_key_file,
+        ),
+    )
+
+
+def log_name(configuration: Configuration) -> str:
+    """Return what messages call the configured log."""
+    kafka = configuration.kafka
+    if configuration.log.kind == "sqlite":
+        return str(configuration.log.path)
+    return f"{kafka.topic_prefix}* at {kafka.bootstrap_servers}"
 
 
 def shard_settings(configuration: Configuration, partitions: int) -> ShardSettings:
@@ -46,7 +113,7 @@ def shard_settings(configuration: Configuration, partitions: int) -> ShardSettin
         arms_per_pool=limits.arms_per_pool,
         clock_skew=_milliseconds(limits.clock_skew_seconds),
         retire_after=None if retire is None else _milliseconds(retire),
-        standing_every=configuration.audit.epochs_every_rounds,
+        standing_every=configuration.audit.epochs_every_requests,
         template=None if template is None else _plain(template),
         template_fingerprint="" if template is None else fingerprint(template),
     )
@@ -69,6 +136,14 @@ def service_settings(
             f"service.poll_seconds ({service.poll_seconds:g}): a loop that waits for records "
             "would count as stuck"
         )
+    if configuration.log.kind != "sqlite":
+        patience = longest_wait(configuration.kafka.transaction_seconds)
+        if service.stuck_seconds < patience:
+            raise ConfigurationError(
+                f"service.stuck_seconds ({service.stuck_seconds:g}) must be at least {patience:g}, "
+                "which is kafka.transaction_seconds and 15: so long a restore may wait for the "
+                "transaction that a dead instance left open, and would count as stuck"
+            )
     return ServiceSettings(
         shard=shard_settings(configuration, partitions),
         pools={

@@ -11,12 +11,12 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import ceil, floor
+from math import floor
 from typing import Any
 
 from fair_allocator.audit import Audit
 from fair_allocator.events import DeadLetter
-from fair_allocator.log.base import INPUTS, LogClient, Record
+from fair_allocator.log.base import INPUTS, RECORD_BYTES, LogClient, Record
 from tests.judge import Json, Rules, judge
 
 __all__ = ["Broken", "Counts", "Rules", "verify"]
@@ -65,6 +65,7 @@ class Life:
     rounds: int = 0
     epoch: int = 0
     bound: int | None = None
+    stood: int = 0
     arms: dict[str, Arm] = field(default_factory=dict)
     open: dict[str, Answer] = field(default_factory=dict)
     closed: deque[tuple[str, Answer]] = field(default_factory=deque)
@@ -116,6 +117,7 @@ class Life:
         require(event["epoch"] >= self.epoch, here, "epoch goes back from", self.epoch)
         if event["complete"]:
             require(event["chunks"] == 1, "this verifier reads no chunks")
+            self.stood = event["folded"]["requests"]
             self.arms = {n: self.arms.get(n) or Arm(self.rounds + 1) for n in event["arms"]}
         for name, standing in event["arms"].items():
             require(name in self.arms, here, "no arm", name)
@@ -145,7 +147,6 @@ class Partition:
         self._partitions = client.partitions
         self._inputs = {topic: deque(client.read(topic, partition)) for topic in INPUTS}
         self._letters = dict(_letters(client, partition))
-        self._standing_due: str | None = None
         for record in client.read("assignments", partition):
             self._follow(json.loads(record.value or b""))
         for topic in INPUTS:
@@ -213,7 +214,7 @@ class Partition:
         letter = self._letters.pop((record.topic, record.offset), None)
         require(letter is not None, f"I1: no dead letter for {here}: {reason}")
         assert letter is not None
-        require(letter.original() == (record.key, record.value), "I1: other bytes:", here)
+        require(_is_told(letter, record), "I1: other bytes:", here)
         require(letter.timestamp == record.timestamp, "I1: other time:", here)
         require(letter.reason == reason, f"I1: {here} is {letter.reason}, should be {reason}")
 
@@ -233,9 +234,7 @@ class Partition:
         """Take in an epoch that no input caused: of the file, repeated, or come by itself."""
         name = event["pool"]
         require(event["type"] == "epoch", "without a cause:", event)
-        if event["complete"] and self._standing_due == name:
-            self._standing_due = None
-        elif event["complete"]:
+        if event["complete"]:
             require(name in self._rules.pools, "made by nobody:", event)
             life = self.pools.setdefault(name, Life(name))
             life.take_settings(self._rules.pools[name])
@@ -257,6 +256,8 @@ class Partition:
         assert life is not None
         require(event["request_id"] == request_id, "I1: of another request:", event)
         self._inputs["requests"].popleft()
+        every = max(self._rules.standing_every, 10 * len(life.arms))
+        require(record.offset - life.stood < every, "no standing before", event)
         known = life.recall(request_id)
         if event["repeat"]:
             require(known is not None, "I1: repeats what was not answered:", event)
@@ -271,10 +272,6 @@ class Partition:
         life.play(event["arm"])
         life.open[request_id] = Answer(life.rounds, event["arm"], self.clock)
         life.arms[event["arm"]].pending += 1
-        every = self._rules.standing_every
-        every *= ceil(10 * len(life.arms) / every)
-        require(self._standing_due is None, "no standing of", self._standing_due)
-        self._standing_due = None if life.rounds % every else name
 
     def _follow_control(self, event: Json, record: Record, control: Json) -> None:
         name, action = control["pool"], control["action"]
@@ -295,6 +292,18 @@ class Partition:
                 life.paused = action == "pause"
             life.announce(event)
         self._elapse(record.timestamp)
+
+
+def _is_told(letter: DeadLetter, record: Record) -> bool:
+    """Tell whether a dead letter has a record's bytes: all of them, or what fits of a large one."""
+    told, came = letter.original(), (record.key, record.value)
+    if not letter.truncated:
+        return told == came
+    large = sum(len(part or b"") for part in came) > RECORD_BYTES // 8
+    return large and all(
+        some == every if some is None or every is None else every.startswith(some)
+        for some, every in zip(told, came, strict=True)
+    )
 
 
 def _letters(client: LogClient, partition: int) -> Iterator[tuple[tuple[str, int], DeadLetter]]:

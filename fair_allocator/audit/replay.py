@@ -19,6 +19,9 @@ from fair_allocator.shard import Shard, ShardSettings
 Progress = Callable[[int], None]
 """Told how many more published records were compared."""
 
+Finished = Callable[[Shard], None]
+"""Given each partition's shard when it has folded all there is, as one that never stopped would."""
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -50,6 +53,7 @@ def replay(
     settings: ShardSettings,
     pools: Mapping[str, tuple[Mapping[str, Any], str]],
     progress: Progress = lambda _count: None,
+    finished: Finished = lambda _shard: None,
 ) -> Replay:
     """Decide every partition again; `pools` are the file's: settings and fingerprint by name.
 
@@ -73,6 +77,7 @@ def replay(
                 return Replay(records, Difference(partition, record.offset, message))
             records += 1
             progress(1)
+        finished(again.shard_at_the_end())
     return Replay(records, None)
 
 
@@ -111,6 +116,16 @@ class _Partition:
             return None
         return _difference(json.loads(decided or b"null"), published)
 
+    def shard_at_the_end(self) -> Shard:
+        """Fold what came after the last published record."""
+        for topic, unread in self._inputs.items():
+            for record in unread.up_to(None):
+                if (topic, record.offset) in self._unusable:
+                    self._shard.offsets[topic] = record.offset + 1
+                else:
+                    self._shard.fold(record, record.timestamp)
+        return self._shard
+
     def _fold_up_to(self, published: Mapping[str, Any]) -> None:
         """Fold what had been folded; the record's own cause is the last request or control."""
         causes = []
@@ -141,9 +156,9 @@ class _Input:
         self._records: Iterator[Record] = client.read(topic, partition)
         self._next: Record | None = next(self._records, None)
 
-    def up_to(self, position: int) -> Iterator[Record]:
-        """Return the records that were not read yet, below a position."""
-        while self._next is not None and self._next.offset < position:
+    def up_to(self, position: int | None) -> Iterator[Record]:
+        """Return the records that were not read yet, below a position; all for None."""
+        while self._next is not None and (position is None or self._next.offset < position):
             yield self._next
             self._next = next(self._records, None)
 

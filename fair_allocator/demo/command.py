@@ -117,10 +117,12 @@ def _play(arguments: argparse.Namespace, console: Console) -> int:
     with ExitStack() as stack:
         stop = stack.enter_context(_stop_on_signal())
         log = _place(arguments, stack)
-        check = stack.enter_context(serving(log, seed))
+        service = stack.enter_context(serving(log, seed, world, requests))
         client = stack.enter_context(open_client(configured(log, seed), create=True))
-        play = Play(client, world, requests, seed, check)
+        play = Play(client, world, requests, seed, service.check)
         console.print(world.scene + "\n")
+        if service.page:
+            console.print(f"Watch it live, while it runs: {service.page}\n")
         with console.status("starting the service"):
             play.open()
         with view_for(console) as view:

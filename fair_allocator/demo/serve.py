@@ -8,12 +8,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Final
 
-from fair_allocator.config import Configuration, LogSettings
+from fair_allocator.config import Configuration, LogSettings, ObserveSettings
+from fair_allocator.demo.world import SCENARIOS, World
 from fair_allocator.errors import LogUnavailable
+from fair_allocator.observe.observer import Observer
+from fair_allocator.observe.serving import observed
 from fair_allocator.service import Service
 from fair_allocator.wiring import open_log, service_settings
 
@@ -21,16 +25,27 @@ _LAST_WORDS: Final = 2_000
 _STOP_SECONDS: Final = 15.0
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A service in another process: `check` raises if it has ended by itself.
+
+    `page` is where it can be watched, "" if it cannot.
+    """
+
+    check: Callable[[], None]
+    page: str
+
+
 @contextmanager
-def serving(path: Path, seed: int) -> Iterator[Callable[[], None]]:
-    """Run the service in another process; yields what raises if that has ended by itself."""
-    command = [sys.executable, "-m", __spec__.name, str(path), str(seed)]
+def serving(path: Path, seed: int, world: World, requests: int) -> Iterator[Running]:
+    """Run the service in another process."""
+    command = [sys.executable, "-m", __spec__.name, str(path), str(seed), world.name, str(requests)]
     with (
         TemporaryFile() as errors,
         subprocess.Popen(  # noqa: S603
             command,
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=errors,
             start_new_session=True,  # Ctrl-C is for the demo, which then ends the service
         ) as process,
@@ -43,7 +58,8 @@ def serving(path: Path, seed: int) -> Iterator[Callable[[], None]]:
                 raise LogUnavailable(f"the service ended with {process.returncode}: {said}")
 
         try:
-            yield check
+            page = process.stdout.readline() if process.stdout is not None else b""
+            yield Running(check, page.decode().strip())
         finally:
             if process.stdin is not None:
                 process.stdin.close()
@@ -55,25 +71,35 @@ def serving(path: Path, seed: int) -> Iterator[Callable[[], None]]:
 
 def configured(path: Path, seed: int) -> Configuration:
     """Return the defaults on the log at `path`, of which the audit is to read everything."""
-    return Configuration(seed=seed, log=LogSettings(path=path, retain_records=None))
+    return Configuration(
+        seed=seed,
+        log=LogSettings(path=path, retain_records=None),
+        observe=ObserveSettings(port=0),
+    )
 
 
-def make_service(configuration: Configuration) -> Service:
+def make_service(configuration: Configuration, observer: Observer | None = None) -> Service:
     """Return a service that is not running yet."""
     settings = service_settings(configuration, configuration.log.partitions)
-    return Service(open_log(configuration), settings)
+    beat = (lambda: None) if observer is None else observer.beat
+    return Service(open_log(configuration), settings, heartbeat=beat, probe=observer)
 
 
-def main(path: str, seed: str) -> None:
-    """Serve until standard input ends."""
-    service = make_service(configured(Path(path), int(seed)))
+def main(path: str, seed: str, scenario: str, requests: str) -> None:
+    """Serve until standard input ends; says first where it can be watched."""
+    configuration, observer = configured(Path(path), int(seed)), Observer()
+    service = make_service(configuration, observer)
+    world = SCENARIOS[scenario](int(seed), int(requests))
+    truth = {world.pool: {arm.name: arm.mean for arm in world.arms}}
 
     def stop_with_input() -> None:
         sys.stdin.read()
         service.stop()
 
     threading.Thread(target=stop_with_input, daemon=True).start()
-    service.run()
+    with observed(configuration, observer, truth) as page:
+        print(page or "", flush=True)
+        service.run()
 
 
 if __name__ == "__main__":

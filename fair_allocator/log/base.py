@@ -87,8 +87,9 @@ class Committed(NamedTuple):
 class Ownership(Protocol):
     """Who is told which partitions the service owns.
 
-    Called only from within `Log.poll`, on the thread that called it. What these methods raise
-    comes out of that poll; ownership has changed nevertheless.
+    Called only from within `Log.poll`, on the thread that called it or, for `losing`, on one
+    that does so while it waits. What these methods raise comes out of that poll; ownership has
+    changed nevertheless.
     """
 
     def gained(self, partitions: Sequence[int]) -> None:
@@ -98,10 +99,11 @@ class Ownership(Protocol):
         """
 
     def losing(self, partitions: Sequence[int]) -> None:
-        """Let go of partitions, which belong to another when this returns: commit now or never.
+        """Prepare to let go of partitions: commit now or never.
 
-        Only `Log.commit` may be called. Records already polled but not committed here will be
-        read by the next owner.
+        Only `Log.commit` may be called. Those that go to another are `lost` next; some may stay,
+        and then nothing more is said of them. Of what goes, records already polled but not
+        committed here will be read by the next owner.
         """
 
     def lost(self, partitions: Sequence[int]) -> None:
@@ -152,10 +154,11 @@ class Log(ABC):
         """Return what was last committed for an owned partition, by whomever."""
 
     @abstractmethod
-    def seek(self, partition: int, offsets: Mapping[str, int]) -> None:
+    def seek(self, partition: int, offsets: Mapping[str, int]) -> dict[str, int]:
         """Let the next poll read an owned partition's inputs from these positions.
 
         An input topic that is missing is read from the start of what the log still holds.
+        Returns the position of every input.
 
         Raises
         ------
@@ -211,8 +214,9 @@ class Log(ABC):
         Raises
         ------
         CommitFailed
-            Nothing of it happened. Every partition has to be sought again before more of it is
-            read, so that nothing is skipped.
+            It is not known to have happened: all of it or nothing did, which the journal and
+            `committed` tell, and nothing of it happens after that. Every partition has to be
+            sought again before more of it is read, so that nothing is skipped.
         LogCorrupt, LogReadOnly
             Nothing of it happened, and trying again is of no use.
         """
@@ -227,6 +231,14 @@ class Log(ABC):
     @abstractmethod
     def end_offsets(self) -> dict[tuple[str, int], int]:
         """Return the end of each owned partition's inputs and journal, by topic and partition."""
+
+    @abstractmethod
+    def behind(self) -> dict[tuple[str, int], int]:
+        """Return how many offsets of the inputs of each partition that was sought are unread.
+
+        0 where all was polled, which ends and positions do not tell: a log may use offsets up for
+        itself after the last record. Above it, these are counted too.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -271,8 +283,15 @@ class LogClient(ABC):
         return self.append_many([Incoming(topic, key, value, partition, timestamp)])[0]
 
     @abstractmethod
-    def append_many(self, records: Iterable[Incoming]) -> list[tuple[int, int]]:
-        """Append all records or none, durably; return the partition and offset of each."""
+    def append_many(
+        self, records: Iterable[Incoming], *, atomic: bool = False
+    ) -> list[tuple[int, int]]:
+        """Append all records, durably; return the partition and offset of each.
+
+        A record that cannot be appended is found before any is, and is a ValueError. If the log
+        fails meanwhile, some may have been appended, unless it is asked to be `atomic`, which may
+        take longer.
+        """
 
     @abstractmethod
     def read(

@@ -23,6 +23,7 @@ from fair_allocator.log.base import (
     Ownership,
     Record,
 )
+from fair_allocator.log.interleaving import by_time
 from fair_allocator.log.partitioner import hash_named, partition_for
 from fair_allocator.log.sqlite_file import BUSY_SECONDS, File, Memory, Path, Place, place_of
 from fair_allocator.log.sqlite_store import CHUNK_BYTES, Store, gone
@@ -150,7 +151,7 @@ class SqliteLog(Log):
             topic, partition, offset, *_ = block[-1]
             del self._positions[topic, partition]
             self._positions[topic, partition] = offset + 1
-        return _by_time(blocks)
+        return by_time(blocks)
 
     def committed(self, partition: int) -> Committed:
         streams = {topic: self._store.stream(topic, partition) for topic in INPUTS}
@@ -163,7 +164,7 @@ class SqliteLog(Log):
             "" if row is None else row[0],
         )
 
-    def seek(self, partition: int, offsets: Mapping[str, int]) -> None:
+    def seek(self, partition: int, offsets: Mapping[str, int]) -> dict[str, int]:
         self._require_owned(partition)
         positions: dict[tuple[str, int], int] = {}
         for topic in INPUTS:
@@ -173,6 +174,7 @@ class SqliteLog(Log):
             positions[topic, partition] = position
         self._positions.update(positions)
         self._seen_all_at = None
+        return {topic: position for (topic, _), position in positions.items()}
 
     def journal_start(self, partition: int) -> int:
         return self._store.stream(JOURNAL, partition).start
@@ -185,6 +187,10 @@ class SqliteLog(Log):
     def end_offsets(self) -> dict[tuple[str, int], int]:
         ends = self._store.ends(INPUTS) | self._store.ends([JOURNAL])
         return {name: end for name, end in ends.items() if name[1] in self._owned}
+
+    def behind(self) -> dict[tuple[str, int], int]:
+        ends = self._store.ends(INPUTS)
+        return {place: ends[place] - at for place, at in self._positions.items()}
 
     def _require_within(
         self, topic: str, partition: int, position: int, start: int, end: int
@@ -260,23 +266,6 @@ def _shares(backlog: Mapping[tuple[str, int], int], limit: int) -> dict[tuple[st
     return shares
 
 
-def _by_time(blocks: list[list[Record]]) -> list[Record]:
-    """Interleave blocks by time as far as their own order allows, controls before the rest.
-
-    Nobody may rely on it, but what was sent first is then mostly dealt with first.
-    """
-    if len(blocks) == 1:
-        return blocks[0]
-    blocks.sort(key=lambda block: -INPUTS.index(block[0].topic))
-    records = list(itertools.chain.from_iterable(blocks))
-    times = [
-        moment
-        for block in blocks
-        for moment in itertools.accumulate((record.timestamp for record in block), max)
-    ]
-    return [records[place] for place in sorted(range(len(records)), key=times.__getitem__)]
-
-
 class SqliteClient(LogClient):
     """Anyone's side of the embedded log.
 
@@ -308,7 +297,12 @@ class SqliteClient(LogClient):
     def partitions(self) -> int:
         return self._store.partitions
 
-    def append_many(self, records: Iterable[Incoming]) -> list[tuple[int, int]]:
+    def append_many(
+        self,
+        records: Iterable[Incoming],
+        *,
+        atomic: bool = False,  # noqa: ARG002  (it always is)
+    ) -> list[tuple[int, int]]:
         # Placed before the transaction begins, to keep it short.
         now = self._clock()
         rows = [

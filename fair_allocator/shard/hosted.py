@@ -56,6 +56,7 @@ class HostedPool:
     """A pool, its hosting, and its open requests in the order of their time."""
 
     __slots__ = (
+        "_room",
         "_waiting",
         "bucket",
         "epochs",
@@ -64,6 +65,7 @@ class HostedPool:
         "pool",
         "quoted",
         "scheduled",
+        "stood",
     )
 
     def __init__(self, pool: Pool, hosting: Hosting, epochs: list[Epoch], bucket: int) -> None:
@@ -77,7 +79,10 @@ class HostedPool:
         """The pool's name as the key of its records, and in JSON."""
         self.scheduled: int | None = None
         """The time at which the shard will look for expired requests next."""
+        self.stood = 0
+        """The position in the requests at which the pool's standing was last published."""
         self._waiting: deque[tuple[int, Assignment]] = deque()
+        self._room = 64
 
     @classmethod
     def made(cls, name: str, settings: Mapping[str, Any], bucket: int) -> "HostedPool":
@@ -112,7 +117,9 @@ class HostedPool:
     def assign(self, request_id: str, clock: int) -> Assignment:
         """Decide a request, or repeat its answer."""
         assignment = self.pool.assign(request_id)
-        return assignment if assignment.repeat else self._wait(assignment, clock)
+        if not assignment.repeat:
+            self._wait(assignment, clock)
+        return assignment
 
     def follow(
         self,
@@ -126,12 +133,14 @@ class HostedPool:
         """Count a decision made before."""
         self._wait(self.pool.follow(request_id, arm, epoch, reason, propensity), clock)
 
-    def _wait(self, assignment: Assignment, clock: int) -> Assignment:
-        self._waiting.append((clock, assignment))
-        # Answered requests leave gaps behind; the queue stays within twice the open ones.
-        if len(self._waiting) > 2 * len(self.pool.open) + 64:
-            self._waiting = deque(entry for entry in self._waiting if self.pool.is_open(entry[1]))
-        return assignment
+    def _wait(self, assignment: Assignment, clock: int) -> None:
+        waiting = self._waiting
+        waiting.append((clock, assignment))
+        # Answered requests stay behind until the queue is twice as long as it was without them.
+        if len(waiting) > self._room:
+            is_open = self.pool.is_open
+            self._waiting = deque(entry for entry in waiting if is_open(entry[1]))
+            self._room = 2 * len(self._waiting) + 64
 
     def oldest(self) -> tuple[int, Assignment] | None:
         """Return the oldest open assignment with its time."""
@@ -175,6 +184,7 @@ class HostedPool:
             "on_demand": hosting.on_demand,
             "fingerprint": hosting.fingerprint,
             "paused": hosting.paused,
+            "stood": self.stood,
             "clocks": [clock for clock, each in self._waiting if self.pool.is_open(each)],
         }
 
@@ -189,5 +199,6 @@ class HostedPool:
             epochs,
             bucket,
         )
+        hosted.stood = state["stood"]
         hosted._waiting.extend(zip(state["clocks"], hosted.pool.open, strict=True))
         return hosted

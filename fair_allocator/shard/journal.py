@@ -1,6 +1,6 @@
 """What a shard decided, one entry per commit, chained so that nothing foreign can be folded.
 
-An entry's record is ``chain seq body``: the body is JSON, and the chain is a hash over the
+An entry is ``chain seq body``: the body is JSON, and the chain is a hash over the
 previous entry's chain and the body. A gap, a fork by a second writer and a flipped bit all break
 the chain, and are refused.
 
@@ -12,6 +12,7 @@ The operations of a body are what was folded, in order, with pools by their plac
     ["x", pool, request]                               expired early: too many were open
     ["p", pool, settings, on_demand, fingerprint]      made or changed
     ["z", pool, paused]                                paused or resumed
+    ["s", pool, position]                              its standing was published, at this request
     ["d", pool]                                        removed
     ["f", pool, fingerprint]                           the configuration file's was taken up
 """
@@ -23,11 +24,17 @@ from hashlib import blake2b
 from typing import Any
 
 from fair_allocator.errors import JournalBroken
+from fair_allocator.log.base import JOURNAL, Outgoing
 
 ENTRY, PART, MANIFEST = b"entry", b"part", b"snapshot"
-"""The keys of journal records."""
+PIECE = b"piece"
+"""The keys of journal records; pieces are what goes before the record that they belong to."""
 
-VERSION = 1
+PIECE_BYTES = 900_000
+"""What a record holds at most, with room below the log's limit."""
+
+VERSION = 2
+"""Since 2 an entry names the number of partitions; of older ones it is 0."""
 
 START_OF_CHAIN = "0" * 32
 
@@ -50,6 +57,8 @@ class Entry:
         The next offset of each input topic, after the last operation.
     runs
         What was folded, in order: ``[topic, first, last]``.
+    partitions
+        How many there were; 0 if that was not written down.
     """
 
     seq: int
@@ -59,14 +68,22 @@ class Entry:
     runs: list[list[Any]] = field(default_factory=list)
     pools: list[str] = field(default_factory=list)
     ops: list[Operation] = field(default_factory=list)
+    partitions: int = 0
 
     def encode(self, previous: str) -> tuple[bytes, str]:
         """Return the record's value and the chain up to it."""
-        body = to_json(
-            [VERSION, self.writer, self.clock, self.offsets, self.runs, self.pools, self.ops]
-        ).encode("utf-8", "surrogatepass")
+        folded = [self.offsets, self.runs, self.pools, self.ops, self.partitions]
+        body = to_json([VERSION, self.writer, self.clock, *folded]).encode("utf-8", "surrogatepass")
         chain = _chain(previous, self.seq, body)
         return b"%s %d %s" % (chain.encode(), self.seq, body), chain
+
+
+def in_pieces(partition: int, key: bytes, value: bytes) -> list[Outgoing]:
+    """Return the journal records of a value that may be longer than one record."""
+    starts = range(0, len(value), PIECE_BYTES) or range(1)
+    pieces = [value[at : at + PIECE_BYTES] for at in starts]
+    keys = [*[PIECE] * (len(pieces) - 1), key]
+    return [Outgoing(JOURNAL, partition, k, piece) for k, piece in zip(keys, pieces, strict=True)]
 
 
 def _chain(previous: str, seq: int, body: bytes) -> str:

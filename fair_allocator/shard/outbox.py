@@ -25,6 +25,12 @@ ARMS_A_RECORD = 1_000
 """Arms in one record of a complete epoch: about 100 kB, well below a message limit."""
 
 
+LETTER_KEY_BYTES = 100_000
+LETTER_VALUE_BYTES = 450_000
+LETTER_MESSAGE_LENGTH = 10_000
+"""What fits in a dead letter, whose bytes take a third more in base64; the rest is cut off."""
+
+
 class Outbox:
     """Writes events for one partition; `offsets` is the shard's own, looked at when writing."""
 
@@ -48,20 +54,19 @@ class Outbox:
 
     def assignment(self, hosted: HostedPool, made: Assignment) -> None:
         """Write an `AssignmentEvent`; by hand, since this is the one record per request."""
-        offsets, propensity = self._offsets, made.propensity
+        request_id, arm, round, epoch, reason, propensity, repeat = made
+        offsets, partition = self._offsets, self._partition
         value = (
-            f'{{"type":"assignment","request_id":{quoted(made.request_id)},'
-            f'"pool":{hosted.quoted},"arm":{quoted(made.arm)},"round":{made.round},'
-            f'"epoch":{made.epoch},"reason":"{made.reason}",'
+            f'{{"type":"assignment","request_id":{quoted(request_id)},'
+            f'"pool":{hosted.quoted},"arm":{quoted(arm)},"round":{round},'
+            f'"epoch":{epoch},"reason":"{reason}",'
             f'"propensity":{"null" if propensity is None else repr(propensity)},'
-            f'"partition":{self._partition},"folded":{{"requests":{offsets["requests"]},'
+            f'"partition":{partition},"folded":{{"requests":{offsets["requests"]},'
             f'"rewards":{offsets["rewards"]},"controls":{offsets["controls"]}}},'
-            f'"repeat":{"true" if made.repeat else "false"}}}'
+            f'"repeat":{"true" if repeat else "false"}}}'
         )
         self.records.append(
-            Outgoing(
-                "assignments", self._partition, hosted.key, value.encode("utf-8", "surrogatepass")
-            )
+            Outgoing("assignments", partition, hosted.key, value.encode("utf-8", "surrogatepass"))
         )
 
     def epoch(self, pool: str, epoch: Epoch, chunk: int = 0, chunks: int = 0) -> None:
@@ -109,19 +114,25 @@ class Outbox:
         self._add("assignments", pool, event.model_dump_json())
 
     def dead_letter(self, record: Record, reason: Reason, message: str) -> None:
-        """Write an input that could not be used, with its bytes."""
+        """Write an input that could not be used, with its bytes as far as they fit."""
+        key, value = record.key, record.value
+        if key is not None:
+            key = key[:LETTER_KEY_BYTES]
+        if value is not None:
+            value = value[:LETTER_VALUE_BYTES]
         letter = DeadLetter(
             topic=record.topic,
             partition=record.partition,
             offset=record.offset,
             timestamp=record.timestamp,
             reason=reason,
-            message=message,
-            key=_base64(record.key),
-            value=_base64(record.value),
+            message=message[:LETTER_MESSAGE_LENGTH],
+            key=_base64(key),
+            value=_base64(value),
+            truncated=(key, value) != (record.key, record.value),
         )
         self.records.append(
-            Outgoing("dead-letters", self._partition, record.key, letter.model_dump_json().encode())
+            Outgoing("dead-letters", self._partition, key, letter.model_dump_json().encode())
         )
 
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from fair_allocator.errors import JournalBroken, OffsetGone
+from fair_allocator.errors import ConfigurationError, JournalBroken, OffsetGone
 from fair_allocator.log.base import Committed, Record
 from fair_allocator.shard.journal import (
     ENTRY,
     MANIFEST,
     PART,
+    PIECE,
     START_OF_CHAIN,
     decode_chain,
     sequence_of,
@@ -45,32 +46,50 @@ class _Journal:
 
     manifest: Manifest | None = None
     manifest_offset: int = 0
+    closed_at: int = 0
     buckets: list[bytes] = field(default_factory=list)
     entries: list[tuple[int, bytes]] = field(default_factory=list)
     parts: dict[int, bytes | None] = field(default_factory=dict)
     damaged: int = 0
+    pieces: list[Record] = field(default_factory=list)
+    """What has come of an entry or a manifest that is longer than a record."""
 
     def add(self, record: Record) -> None:
-        if record.key == ENTRY:
-            self.entries.append((record.offset, record.value or b""))
+        if record.key == PIECE:
+            self.pieces.append(record)
+        elif record.key == ENTRY:
+            first, value = self._whole(record)
+            self.entries.append((first, value))
         elif record.key == PART:
             self.parts[record.offset] = unsealed(record.value)
         elif record.key == MANIFEST:
-            place = f"journal {record.partition} @ {record.offset}"
-            manifest = Manifest.read(record.value, place)
-            buckets = None if manifest is None else self._buckets(manifest)
-            if manifest is None or buckets is None:
-                self.damaged += 1
-                return
-            self.manifest, self.manifest_offset, self.buckets = manifest, record.offset, buckets
-            # By place and not by number, which a damaged entry may not have.
-            begun = manifest.begun(record.offset)
-            self.entries = [entry for entry in self.entries if entry[0] > begun]
+            self._close(*self._whole(record), record)
         else:
             raise JournalBroken(
                 f"journal {record.partition} @ {record.offset}: neither an entry nor of a "
                 f"snapshot, but {record.key!r}; the record is damaged"
             )
+
+    def _whole(self, last: Record) -> tuple[int, bytes]:
+        """Put a value together; return where it begins, too."""
+        if not self.pieces:
+            return last.offset, last.value or b""
+        records = [*self.pieces, last]
+        self.pieces.clear()
+        return records[0].offset, b"".join(record.value or b"" for record in records)
+
+    def _close(self, first: int, value: bytes, record: Record) -> None:
+        """Take a manifest for the newest, if it and its parts can be read."""
+        manifest = Manifest.read(value, f"journal {record.partition} @ {record.offset}")
+        buckets = None if manifest is None else self._buckets(manifest)
+        if manifest is None or buckets is None:
+            self.damaged += 1
+            return
+        self.manifest, self.manifest_offset, self.buckets = manifest, first, buckets
+        self.closed_at = record.timestamp
+        # By place and not by number, which a damaged entry may not have.
+        begun = manifest.begun(first)
+        self.entries = [entry for entry in self.entries if entry[0] > begun]
 
     def _buckets(self, manifest: Manifest) -> list[bytes] | None:
         """Return the bytes of each bucket, None if a part is missing or damaged."""
@@ -91,6 +110,7 @@ def restore(
     every_entries: int = 500,
     chunk_bytes: int = 262_144,
     progress: Progress = lambda _read, _applied: None,
+    only_look: bool = False,
 ) -> tuple[Shard, Snapshots]:
     """Return a partition's shard as of the end of its journal, and what goes on snapshotting it.
 
@@ -98,11 +118,14 @@ def restore(
     ------
     JournalBroken
         If the journal has a gap, a fork or damage that no snapshot bridges. Nothing is guessed.
+    ConfigurationError
+        If the log had another number of partitions when the journal was written, unless it is
+        only looked at.
     """
     journal = _read(log, partition, progress)
     shard = Shard(partition, settings)
     snapshots = Snapshots(shard, every_entries, chunk_bytes)
-    seq, chain, covered = 0, START_OF_CHAIN, {}
+    seq, chain, covered, partitions = 0, START_OF_CHAIN, {}, 0
     manifest = journal.manifest
     if manifest is not None:
         shard.adopt(
@@ -118,8 +141,8 @@ def restore(
             if data:
                 shard.table.load(data)
         size = sum(map(len, journal.buckets))
-        snapshots.resume(manifest, journal.manifest_offset, size)
-        seq, chain = manifest.seq, manifest.chain
+        snapshots.resume(manifest, journal.manifest_offset, size, journal.closed_at)
+        seq, chain, partitions = manifest.seq, manifest.chain, manifest.partitions
         covered = {bucket: upto for bucket, (_, upto, _) in enumerate(manifest.places)}
     elif journal.entries and sequence_of(journal.entries[0][1]) != 1:
         raise JournalBroken(
@@ -129,10 +152,21 @@ def restore(
         )
     for count, (entry, at) in enumerate(decode_chain(journal.entries, seq, chain, partition)):
         shard.apply(entry, at, covered)
+        partitions = entry.partitions
         if count % 100 == 0:
             progress(len(journal.entries), count)
+    if not only_look and partitions not in (0, settings.partitions):
+        raise _regrouped(partition, partitions, settings.partitions)
     snapshots.trail(len(journal.entries), sum(len(value) for _, value in journal.entries))
     return shard, snapshots
+
+
+def _regrouped(partition: int, was: int, now: int) -> ConfigurationError:
+    return ConfigurationError(
+        f"journal {partition}: it was written in a log of {was} partitions, and now there are "
+        f"{now}: keys go to other partitions than before, away from their pools. Make a log with "
+        "the new number elsewhere, and move the state there with `export` and `import`"
+    )
 
 
 def _read(log: Journals, partition: int, progress: Progress) -> _Journal:

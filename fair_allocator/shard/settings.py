@@ -22,7 +22,7 @@ class ShardSettings:
     arms_per_pool: int = 200_000
     clock_skew: int = 3_600_000
     retire_after: int | None = None
-    standing_every: int = 10_000
+    standing_every: int = 100_000
     template: Mapping[str, Any] | None = None
     template_fingerprint: str = ""
 
@@ -38,8 +38,7 @@ class ShardSettings:
 class Tally:
     """What a shard did since it was made, by kind; for operators, not part of its state."""
 
-    assignments: Counter[str] = field(default_factory=Counter)
-    rewards: int = 0
+    decided: Counter[str] = field(default_factory=Counter)
     rewards_ignored: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
     expired: Counter[str] = field(default_factory=Counter)

@@ -5,7 +5,7 @@ restored, it is read from the journal; either way it has the same effect, so tha
 restored at a commit equals the one that was live.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -14,25 +14,18 @@ from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.requests import Assignment, RewardOutcome
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.events import Control, Reason, Request, Reward
-from fair_allocator.log.base import INPUTS, JOURNAL, Outgoing, Record
+from fair_allocator.log.base import INPUTS, Outgoing, Record
 from fair_allocator.log.partitioner import partition_for
 from fair_allocator.shard.hosted import HOSTING_SETTINGS, HostedPool
-from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, Entry, to_json
+from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, Entry, in_pieces, to_json
 from fair_allocator.shard.outbox import Outbox, epochs_around
 from fair_allocator.shard.settings import ShardSettings, Tally
 from fair_allocator.shard.table import PoolTable
+from fair_allocator.shard.unusable import Unusable, unusable
 
 _request = Request.__pydantic_validator__.validate_json
 _reward = Reward.__pydantic_validator__.validate_json
-_COUNTED = RewardOutcome.COUNTED
-
-
-class Unusable(Exception):
-    """An input that cannot be used: it becomes a dead letter."""
-
-    def __init__(self, reason: Reason, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
+_COUNTED, _ARM_LEFT = RewardOutcome.COUNTED, RewardOutcome.ARM_LEFT
 
 
 class Shard:
@@ -47,31 +40,49 @@ class Shard:
         self.writer = 1
         self.chain = START_OF_CHAIN
         self.tally = Tally()
+        self._begun = False
         self._outbox = Outbox(partition, self.offsets)
         self._begin()
 
     # -- a commit -----------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        self._draft = Entry(self.seq + 1, self.writer, self.table.clock, self.offsets)
+        self._draft = Entry(
+            self.seq + 1,
+            self.writer,
+            self.table.clock,
+            self.offsets,
+            partitions=self.settings.partitions,
+        )
+        self._run: list[Any] = [None]
         self._places: dict[str, int] = {}
 
-    def _note(self, name: str, kind: str, *rest: object) -> None:
+    def _place(self, name: str) -> int:
+        """Return a pool's place in the entry's list of pools."""
         place = self._places.get(name)
         if place is None:
             place = self._places[name] = len(self._draft.pools)
             self._draft.pools.append(name)
-        self._draft.ops.append([kind, place, *rest])
+        return place
+
+    def _note(self, kind: str, name: str, *rest: object) -> None:
+        self._draft.ops.append([kind, self._place(name), *rest])
 
     def cut(self) -> list[Outgoing]:
         """Close the commit: return its outgoing records, the journal entry last."""
         draft = self._draft
-        if not draft.runs and not draft.ops:
+        if not (draft.runs or draft.ops or self._begun):
             return []
+        self._begun = False
         value, self.chain = draft.encode(self.chain)
         self.seq = draft.seq
         self._begin()
-        return [*self._outbox.take(), Outgoing(JOURNAL, self.partition, ENTRY, value)]
+        return [*self._outbox.take(), *in_pieces(self.partition, ENTRY, value)]
+
+    def begin_at(self, offsets: Mapping[str, int]) -> None:
+        """Start from where the inputs start that nobody has read yet; the next entry says so."""
+        self._begun = self.offsets != offsets
+        self.offsets.update(offsets)
 
     def adopt(
         self,
@@ -115,23 +126,30 @@ class Shard:
 
     def fold(self, record: Record, now: int) -> None:
         """Take one input in; `now` is wall time, to tell records from the future."""
-        offsets, topic, runs = self.offsets, record.topic, self._draft.runs
-        if record.offset < offsets[topic]:
+        topic, _, offset, _, value, timestamp = record
+        offsets, settings = self.offsets, self.settings
+        if offset < offsets[topic]:
             return
-        offsets[topic] = record.offset + 1
-        if runs and runs[-1][0] == topic:
-            runs[-1][2] = record.offset
+        offsets[topic] = offset + 1
+        run = self._run
+        if run[0] == topic:
+            run[2] = offset
         else:
-            runs.append([topic, record.offset, record.offset])
-        value = record.value
+            self._run = [topic, offset, offset]
+            self._draft.runs.append(self._run)
         try:
             if (
                 value is None
-                or len(value) > self.settings.record_bytes
-                or record.timestamp > now + self.settings.clock_skew
+                or len(value) > settings.record_bytes
+                or timestamp > now + settings.clock_skew
             ):
                 raise self._unreadable(record, now)
-            _READERS[topic](self, record, value)
+            if topic == "requests":
+                self._read_request(record, value)
+            elif topic == "rewards":
+                self._read_reward(record, value)
+            else:
+                self._read_control(record, value)
         except Unusable as refusal:
             self.tally.dead_letters[refusal.reason] += 1
             self._outbox.dead_letter(record, refusal.reason, str(refusal))
@@ -154,7 +172,7 @@ class Shard:
             except InvalidPool as error:
                 raise ConfigurationError(f"pools.{name}: {error}") from error
             self.table.applied[name] = fingerprint
-            self._note(name, "f", fingerprint)
+            self._note("f", name, fingerprint)
 
     def _unreadable(self, record: Record, now: int) -> Unusable:
         """Say why a record is not even looked into."""
@@ -169,10 +187,8 @@ class Shard:
     def _hosted(self, record: Record, pool: str) -> HostedPool | None:
         """Return the pool a record is for, None if there is none yet; refuse a misplaced one."""
         hosted = self.table.hosted(pool)
-        if hosted is None:
+        if hosted is None or record.key != hosted.key:
             self._check_place(record, pool)
-        elif record.key != hosted.key and self.settings.partitioner != "none":
-            raise Unusable(Reason.BAD_KEY, f"the key must be the pool's name, {pool!r}, in UTF-8")
         return hosted
 
     def _check_place(self, record: Record, pool: str) -> None:
@@ -194,34 +210,36 @@ class Shard:
         try:
             event = _request(value)
         except ValidationError as error:
-            raise _unusable(error) from None
+            raise unusable(error) from None
         name, request_id, table = event.pool, event.request_id, self.table
         hosted = self._hosted(record, name)
         if hosted is None:
             self._check_template(name)
+            hosted = self._from_template(name)
         elif hosted.hosting.paused:
             raise Unusable(Reason.PAUSED, f"pool {name!r} is paused")
-        if hosted is None or (hosted.hosting.on_demand and self._is_outdated(hosted)):
+        elif hosted.hosting.on_demand and self._is_outdated(hosted):
             hosted = self._from_template(name)
         if record.timestamp > table.clock:
             self._advance(record.timestamp)
         if len(hosted.pool.open) >= self.settings.pending_per_pool:
             self._make_room(name, hosted, request_id)
-        made = table.assign(name, hosted, request_id)
+        if record.offset - hosted.stood >= self.settings.standing_every:
+            self._stand_again(hosted, record.offset)
+        made = table.assign(hosted, request_id)
         if made.repeat:
             self.tally.repeats += 1
             self._outbox.assignment(hosted, made)
             return
-        reason = made.reason
-        forced = 1 if reason == "fairness" else 0
-        self._note(name, "a", request_id, made.arm, made.epoch, forced, made.propensity)
-        self.tally.assignments[reason] += 1
+        _, arm, _, epoch, reason, propensity, _ = made
+        self.tally.decided[reason] += 1
+        self._draft.ops.append(
+            ["a", self._place(name), request_id, arm, epoch, int(reason == "fairness"), propensity]
+        )
         if hosted.epochs:
             self._publish_with_epochs(hosted, made)
         else:
             self._outbox.assignment(hosted, made)
-        if made.round % self.settings.standing_every == 0:
-            self._stand(hosted, made.round)
         if self.settings.retire_after is not None and hosted.hosting.on_demand:
             table.used(name)
 
@@ -229,26 +247,24 @@ class Shard:
         try:
             event = _reward(value)
         except ValidationError as error:
-            raise _unusable(error) from None
-        hosted = self._hosted(record, event.pool)
+            raise unusable(error) from None
+        name, request_id, reward = event.pool, event.request_id, event.value
+        hosted = self._hosted(record, name)
         if hosted is None:
-            raise Unusable(Reason.UNKNOWN_POOL, f"there is no pool {event.pool!r}")
+            raise Unusable(Reason.UNKNOWN_POOL, f"there is no pool {name!r}")
         if record.timestamp > self.table.clock:
             self._advance(record.timestamp)
-        outcome = self.table.reward(hosted, event.request_id, event.value)
-        if outcome is _COUNTED:
-            self.tally.rewards += 1
-            self._note(event.pool, "r", event.request_id, event.value)
-            return
-        self.tally.rewards_ignored[outcome.value] += 1
-        if outcome is RewardOutcome.ARM_LEFT:
-            self._note(event.pool, "r", event.request_id, event.value)
+        outcome = self.table.reward(hosted, request_id, reward)
+        if outcome is _COUNTED or outcome is _ARM_LEFT:
+            self._draft.ops.append(["r", self._place(name), request_id, reward])
+        if outcome is not _COUNTED:
+            self.tally.rewards_ignored[outcome.value] += 1
 
     def _read_control(self, record: Record, value: bytes) -> None:
         try:
             event = Control.model_validate_json(value)
         except ValidationError as error:
-            raise _unusable(error) from None
+            raise unusable(error) from None
         name = event.pool
         hosted = self._hosted(record, name)
         if event.action == "configure":
@@ -262,12 +278,12 @@ class Shard:
             raise Unusable(Reason.UNKNOWN_POOL, f"there is no pool {name!r}")
         elif event.action == "remove":
             self.table.remove(name)
-            self._note(name, "d")
+            self._note("d", name)
             self._outbox.removed(name, hosted.pool.rounds)
         else:
             self.table.pause(name, event.action == "pause")
-            self._note(name, "z", event.action == "pause")
-            self._outbox.standing(hosted.pool)
+            self._note("z", name, event.action == "pause")
+            self._stand(hosted, self.offsets["requests"])
         if record.timestamp > self.table.clock:
             self._advance(record.timestamp)
 
@@ -287,7 +303,7 @@ class Shard:
             oldest = hosted.oldest()
             assert oldest is not None  # noqa: S101  (as many are open)
             self.table.expire(hosted, oldest[1].request_id)
-            self._note(name, "x", oldest[1].request_id)
+            self._note("x", name, oldest[1].request_id)
             self.tally.expired["too many open"] += 1
 
     def _publish_with_epochs(self, hosted: HostedPool, made: Assignment) -> None:
@@ -300,11 +316,17 @@ class Shard:
             self._outbox.epoch(hosted.pool.name, epoch)
         hosted.epochs.clear()
 
-    def _stand(self, hosted: HostedPool, round: int) -> None:
-        """Publish where every arm stands; the more arms, the more seldom."""
-        every = self.settings.standing_every
-        if round % (every * -(-10 * hosted.pool.size // every)) == 0:
-            self._outbox.standing(hosted.pool)
+    def _stand(self, hosted: HostedPool, position: int) -> None:
+        """Publish where every arm stands, at a position in the requests."""
+        name = hosted.pool.name
+        self.table.stand(name, position)
+        self._note("s", name, position)
+        self._outbox.standing(hosted.pool)
+
+    def _stand_again(self, hosted: HostedPool, position: int) -> None:
+        """Publish it once more, so that an audit can start here; the more arms, the more seldom."""
+        if position - hosted.stood >= 10 * hosted.pool.size:
+            self._stand(hosted, position)
 
     def _configure(
         self,
@@ -329,9 +351,9 @@ class Shard:
             # Into the journal with them: another configuration must not make another pool of it.
             given |= {"seed": limits.seed, "remember": limits.remembered_per_pool}
         hosted = self.table.configure(name, given, on_demand, fingerprint)
-        self._note(name, "p", given, on_demand, fingerprint)
+        self._note("p", name, given, on_demand, fingerprint)
         hosted.epochs.clear()
-        self._outbox.standing(hosted.pool)
+        self._stand(hosted, self.offsets["requests"])
         return hosted
 
     def _is_full(self) -> str | None:
@@ -351,12 +373,9 @@ class Shard:
 
     def _is_outdated(self, hosted: HostedPool) -> bool:
         """Tell whether the template has changed since it made this pool."""
-        settings, hosting = self.settings, hosted.hosting
-        return (
-            hosting.on_demand
-            and settings.template is not None
-            and hosting.fingerprint != settings.template_fingerprint
-        )
+        settings = self.settings
+        current = hosted.hosting.fingerprint == settings.template_fingerprint
+        return not current and settings.template is not None
 
     def _from_template(self, name: str) -> HostedPool:
         template, fingerprint = self.settings.template or {}, self.settings.template_fingerprint
@@ -375,21 +394,5 @@ class Shard:
         return _utf8(to_json(head)) + table.dump(sorted(table))
 
 
-_READERS: dict[str, Callable[[Shard, Record, bytes], None]] = {
-    "requests": Shard._read_request,
-    "rewards": Shard._read_reward,
-    "controls": Shard._read_control,
-}
-
-
 def _utf8(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
-
-
-def _unusable(error: ValidationError) -> Unusable:
-    """Say in one line what is wrong with an event."""
-    problems = error.errors(include_url=False, include_input=False, include_context=False)
-    if problems[0]["type"] == "json_invalid":
-        return Unusable(Reason.NOT_JSON, problems[0]["msg"])
-    texts = (f"{'.'.join(map(str, each['loc'])) or 'event'}: {each['msg']}" for each in problems)
-    return Unusable(Reason.BAD_EVENT, "; ".join(list(texts)[:5]))

@@ -20,10 +20,10 @@ from zlib import crc32
 
 from fair_allocator.errors import JournalBroken
 from fair_allocator.log.base import JOURNAL, Outgoing
-from fair_allocator.shard.journal import MANIFEST, PART, to_json
+from fair_allocator.shard.journal import ENTRY, MANIFEST, PART, in_pieces, to_json
 from fair_allocator.shard.shard import Shard
 
-VERSION = 1
+VERSION = 2
 POOLS_A_BUCKET = 32
 OLDEST_PART = 8
 """Generations after which even an unchanged bucket is written again, so the journal can shrink."""
@@ -42,6 +42,8 @@ class Manifest:
     places
         For each bucket the journal offsets of its parts, the entry it is up to, and the
         generation that wrote it.
+    partitions
+        How many there were; 0 if that was not written down, as before version 2.
     """
 
     version: int
@@ -53,6 +55,7 @@ class Manifest:
     offsets: dict[str, int]
     applied: dict[str, str]
     places: list[list[Any]]
+    partitions: int = 0
 
     @property
     def start(self) -> int | None:
@@ -100,6 +103,8 @@ class Snapshots:
         self.generation = 0
         self.bytes = 0
         """The size of the last closed generation."""
+        self.closed_at: int | None = None
+        """When it was closed, in ms since 1970; None if there is none."""
         self._places: list[list[Any]] = []
         self._kept: deque[tuple[int, int]] = deque(maxlen=2)
         self._trimmed: tuple[int, int] | None = None
@@ -114,9 +119,10 @@ class Snapshots:
         self._since_entries += entries
         self._since_bytes += size
 
-    def resume(self, manifest: Manifest, offset: int, size: int) -> None:
-        """Go on after the generation a shard was restored from."""
+    def resume(self, manifest: Manifest, offset: int, size: int, closed_at: int) -> None:
+        """Go on after the generation a shard was restored from; its manifest begins at `offset`."""
         self.generation = manifest.generation
+        self.closed_at = closed_at
         self.bytes = size
         self._places = manifest.places
         self._kept.append((offset, offset if manifest.start is None else manifest.start))
@@ -132,7 +138,7 @@ class Snapshots:
         """
         for record in cut:
             if record.topic == JOURNAL:
-                self.trail(1, len(record.value or b""))
+                self.trail(record.key == ENTRY, len(record.value or b""))
         if self._open is None:
             due = self._since_entries >= self._every and self._since_bytes >= self.bytes
             if not (due or whole) or not self._since_entries:
@@ -140,15 +146,19 @@ class Snapshots:
             self._begin()
         return self._continue(whole=whole)
 
-    def committed(self, offsets: Iterable[int]) -> None:
-        """Take in where the records of the last call of `records` lie."""
+    def committed(self, offsets: Iterable[int], now: int) -> None:
+        """Take in where the records of the last call of `records` lie; `now` is in ms."""
+        closed_by = None
         for bucket, offset in zip(self._sent, offsets, strict=True):
             if bucket is not None:
                 self._places[bucket][0].append(offset)
-            elif self._open is not None:
-                start = replace(self._open, places=self._places).start
-                self._kept.append((offset, offset if start is None else start))
-                self._open = None
+            elif closed_by is None:  # a manifest is read from its first piece on
+                closed_by = offset
+        if closed_by is not None and self._open is not None:
+            start = replace(self._open, places=self._places).start
+            self._kept.append((closed_by, closed_by if start is None else start))
+            self._open = None
+            self.closed_at = now
         self._sent = []
 
     @property
@@ -162,6 +172,15 @@ class Snapshots:
             return None
         self._trimmed = self._kept[-1]
         return min(start for _, start in self._kept)
+
+    @property
+    def due(self) -> float:
+        """What was written since the last generation over what makes the next one due, at 1.
+
+        Far beyond 1 it is not written as it should be, and a restore has a long tail to replay.
+        """
+        entries = self._since_entries / self._every
+        return min(entries, self._since_bytes / self.bytes) if self.bytes else entries
 
     @property
     def writing(self) -> bool:
@@ -190,6 +209,7 @@ class Snapshots:
             dict(shard.offsets),
             dict(table.applied),
             [],
+            shard.settings.partitions,
         )
         self._places = [[offsets, shard.seq, written] for offsets, _, written in self._places]
 
@@ -208,8 +228,8 @@ class Snapshots:
         if not records:
             self._open = replace(self._open, places=self._places)
             data = to_json(asdict(self._open)).encode("utf-8", "surrogatepass")
-            records.append(Outgoing(JOURNAL, shard.partition, MANIFEST, _sealed(data)))
-            self._sent.append(None)
+            records = in_pieces(shard.partition, MANIFEST, _sealed(data))
+            self._sent = [None] * len(records)
         return records
 
     def _serialise(self) -> bool:

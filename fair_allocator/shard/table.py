@@ -53,6 +53,10 @@ class PoolTable:
             self.used(name)
         return hosted
 
+    def resident(self) -> Iterator[HostedPool]:
+        """Return the pools that are not retired."""
+        return (each for each in self._pools.values() if isinstance(each, HostedPool))
+
     def _known(self, name: str) -> HostedPool:
         hosted = self.hosted(name)
         if hosted is None:
@@ -78,6 +82,12 @@ class PoolTable:
         self.touched.add(hosted.bucket)
         return hosted
 
+    def stand(self, name: str, position: int) -> None:
+        """Take in that a pool's standing was published at a position in the requests."""
+        hosted = self._known(name)
+        hosted.stood = position
+        self.touched.add(hosted.bucket)
+
     def pause(self, name: str, paused: bool) -> None:
         """Pause or resume a pool."""
         hosted = self._known(name)
@@ -92,11 +102,11 @@ class PoolTable:
         self._used.pop(name, None)
         self.touched.add(bucket)
 
-    def assign(self, name: str, hosted: HostedPool, request_id: str) -> Assignment:
+    def assign(self, hosted: HostedPool, request_id: str) -> Assignment:
         """Decide a request, or repeat its answer."""
         made = hosted.assign(request_id, self.clock)
-        if hosted.scheduled is None:
-            self._schedule(name, hosted)
+        if hosted.scheduled is None and hosted.hosting.reward_timeout is not None:
+            self._schedule(hosted.pool.name, hosted)
         self.touched.add(hosted.bucket)
         return made
 
@@ -160,6 +170,8 @@ class PoolTable:
                 self.expire(self._known(name), request_id)
             case ["p", settings, on_demand, fingerprint]:
                 self.configure(name, settings, on_demand, fingerprint)
+            case ["s", position]:
+                self.stand(name, position)
             case ["z", paused]:
                 self.pause(name, paused)
             case ["d"]:

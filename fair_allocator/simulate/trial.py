@@ -127,15 +127,19 @@ def play_once(
     mail = _Mail(scenario, pool, world)
     points = {t: at for at, t in enumerate(checkpoints(scenario))}
     measures = np.zeros((len(MEASURES), len(points)))
+    worst = 0  # of all epochs: a pool knows that of the one in force
     for t in range(1, scenario.horizon + 1):
+        worst = max(worst, pool.peak_at_pulls)
         if t > 1 and t in stages:
+            worst = max(worst, pool.peak_violation())
             ledger.change(stages[t])
         arm = pool.assign(str(t)).arm
         ledger.pulled(arm)
         mail.send(arm, t)
         mail.deliver(t)
         if t in points:
-            measures[:, points[t]] = pool.peak_violation(), ledger.regret, ledger.r_regret()
+            worst = max(worst, pool.peak_violation())
+            measures[:, points[t]] = worst, ledger.regret, ledger.r_regret()
     ledger.leave(pool.arms)
     return Trial(measures, ledger.stays)
 

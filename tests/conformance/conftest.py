@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from fair_allocator.log import Log, LogClient, Record
 from fair_allocator.log.sqlite import Memory, SqliteClient, SqliteLog
+from tests.kafka_logs import OnKafka, fresh_settings, make_topics
 
 PARTITIONS = 4
 PATIENCE_SECONDS = 60.0
@@ -25,22 +25,32 @@ class Maker:
 
 
 @contextmanager
-def sqlite_file(directory: Path) -> Iterator[Maker]:
-    path = directory / "log.db"
+def sqlite_file(request: pytest.FixtureRequest) -> Iterator[Maker]:
+    path = request.getfixturevalue("tmp_path") / "log.db"
     yield Maker(partial(SqliteLog, path, PARTITIONS), partial(SqliteClient, path, PARTITIONS))
 
 
 @contextmanager
-def sqlite_memory(directory: Path) -> Iterator[Maker]:
+def sqlite_memory(request: pytest.FixtureRequest) -> Iterator[Maker]:
     with Memory() as memory:
         yield Maker(
             partial(SqliteLog, memory, PARTITIONS), partial(SqliteClient, memory, PARTITIONS)
         )
 
 
-LOGS: Mapping[str, Callable[[Path], AbstractContextManager[Maker]]] = {
+@contextmanager
+def on_kafka(request: pytest.FixtureRequest, client: str) -> Iterator[Maker]:
+    settings = fresh_settings(request.getfixturevalue("broker"))
+    make_topics(settings, PARTITIONS)
+    made = OnKafka(client, settings)
+    yield Maker(made.log, made.reader)
+
+
+LOGS: Mapping[str, Callable[[pytest.FixtureRequest], AbstractContextManager[Maker]]] = {
     "sqlite-file": sqlite_file,
     "sqlite-memory": sqlite_memory,
+    "kafka": partial(on_kafka, client="kafka"),
+    "confluent": partial(on_kafka, client="confluent"),
 }
 SHARED_BETWEEN_PROCESSES = [name for name in LOGS if name != "sqlite-memory"]
 
@@ -91,6 +101,14 @@ class Service:
             records += self.log.poll(0.1, limit)
         return records
 
+    def nothing_left(self) -> dict[tuple[str, int], int]:
+        """Poll until nothing is left, which a log may see only when it looks once more."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while any(left := self.log.behind().values()):
+            assert time.monotonic() < deadline, f"there is always something left: {left}"
+            assert not self.log.poll(0.1, 1_000)
+        return self.log.behind()
+
 
 class LogFactory:
     """Both sides of one log, as many of each as a test wants; closed after it."""
@@ -112,8 +130,8 @@ class LogFactory:
 
 
 @pytest.fixture(params=LOGS)
-def log_factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LogFactory]:
-    with LOGS[request.param](tmp_path) as make:
+def log_factory(request: pytest.FixtureRequest) -> Iterator[LogFactory]:
+    with LOGS[request.param](request) as make:
         factory = LogFactory(make)
         yield factory
         factory.close()

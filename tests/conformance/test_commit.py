@@ -184,6 +184,16 @@ def test_the_ends_of_inputs_and_journal_are_known(
     assert entry < ends["journal", 0]
 
 
+def test_what_is_left_to_poll_is_counted_down_to_nothing(
+    log_factory: LogFactory, client: LogClient
+) -> None:
+    send(client, b"a", b"b", b"c")
+    service = log_factory.service().owning()
+    assert service.log.behind()["requests", 0] >= 3
+    service.take(3)
+    assert service.nothing_left() == dict.fromkeys(itertools.product(INPUTS, EVERY), 0)
+
+
 # -- the journal ----------------------------------------------------------------------------------
 
 

@@ -106,6 +106,17 @@ def test_a_batch_with_a_bad_record_appends_nothing(client: LogClient) -> None:
     assert client.append_many([]) == []
 
 
+def test_an_atomic_batch_is_appended_in_order(client: LogClient) -> None:
+    places = client.append_many(
+        [Incoming("requests", None, b"%d" % n, n % 2) for n in range(6)], atomic=True
+    )
+    for partition in (0, 1):
+        offsets = [offset for found, offset in places if found == partition]
+        records = list(client.read("requests", partition))
+        assert [record.offset for record in records] == offsets
+        assert [record.value for record in records] == [b"%d" % n for n in range(partition, 6, 2)]
+
+
 def test_many_threads_append_without_loss_and_in_their_own_order(log_factory: LogFactory) -> None:
     def send(name: int) -> None:
         with log_factory.make.client() as mine:

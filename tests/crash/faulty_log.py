@@ -179,8 +179,7 @@ class FaultyLog(Log):
             self._where = "outside"
         self.owned -= set(leaving)
         self.positions = {n: at for n, at in self.positions.items() if n[1] in self.owned}
-        if rude:
-            self._handler.lost(leaving)
+        self._handler.lost(leaving)
         self._faults.at("after losing", OFTEN)
 
     def _may(self, call: str) -> None:
@@ -193,13 +192,15 @@ class FaultyLog(Log):
         self._faults.at("after committed", RARELY)
         return said
 
-    def seek(self, partition: int, offsets: Mapping[str, int]) -> None:
+    def seek(self, partition: int, offsets: Mapping[str, int]) -> dict[str, int]:
         self._may("seek")
         require(partition in self.owned, "sought, but not owned:", partition)
         self._faults.at("before seek", RARELY)
-        for topic in INPUTS:
-            self.positions[topic, partition] = offsets.get(topic, 0)
+        positions = {topic: offsets.get(topic, 0) for topic in INPUTS}
+        for topic, position in positions.items():
+            self.positions[topic, partition] = position
         self._faults.at("after seek", RARELY)
+        return positions
 
     def journal_start(self, partition: int) -> int:
         self._may("journal_start")
@@ -215,10 +216,12 @@ class FaultyLog(Log):
         self._faults.at("after journal", RARELY)
 
     def end_offsets(self) -> dict[tuple[str, int], int]:
+        return {n: at for n, at in self.inner.end_offsets().items() if n[1] in self.owned}
+
+    def behind(self) -> dict[tuple[str, int], int]:
         """Say that all was read that has come, but for one record after an odd number of them."""
         more = len(self.step[1]) % 2 if self.step is not None else 0
-        ends = {n: at for n, at in self.inner.end_offsets().items() if n[1] in self.owned}
-        return ends | {name: at + more for name, at in self.positions.items()}
+        return dict.fromkeys(self.positions, more)
 
     # -- writing ------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from tests.crash.faulty_log import POINTS, REFUSALS
 from tests.crash.inputs import learner_of
 from tests.crash.simulation import simulate
 
-SEEDS = int(os.environ.get("FAIR_ALLOCATOR_CRASH_SEEDS", "1050"))
+SEEDS = int(os.environ.get("CRASH_SEEDS", "2000"))
 BLOCK = 150
 
 OTHERS = {

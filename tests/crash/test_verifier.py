@@ -24,7 +24,9 @@ class Copy(LogClient):
     def partitions(self) -> int:
         return 1
 
-    def append_many(self, records: Iterable[Incoming]) -> list[tuple[int, int]]:
+    def append_many(
+        self, records: Iterable[Incoming], *, atomic: bool = False
+    ) -> list[tuple[int, int]]:
         raise NotImplementedError
 
     def read(
