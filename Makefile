@@ -1,6 +1,6 @@
 # Two commands do everything: `make demo` and `make test`. Each sets up what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types demo bench clean
+.PHONY: help setup programs test lint types demo bench clean
 
 PYTHON ?= python3.11
 VENV   ?= .venv
@@ -19,7 +19,10 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-setup: $(READY)  ## Make the virtual environment and install everything
+setup: $(READY) programs  ## Make the virtual environment and install everything
+
+programs:  # what the tests drive besides Python: a broker's Java, Prometheus, a browser
+	@scripts/debian-packages
 
 lint: $(READY)  ## Check style
 	$(BIN)/ruff check .
@@ -28,7 +31,7 @@ lint: $(READY)  ## Check style
 types: $(READY)  ## Check types, strictly, tests too
 	$(BIN)/mypy
 
-test: lint types  ## Lint, types and the whole test suite
+test: programs lint types  ## Lint, types and the whole test suite
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 demo: $(READY)  ## See it at work
@@ -39,6 +42,7 @@ bench: $(READY)  ## Measure decisions, the service and memory; on a quiet machin
 	$(BIN)/python -m benchmarks.decision
 	$(BIN)/python -m benchmarks.embedded
 	$(BIN)/python -m benchmarks.memory
+	$(BIN)/python -m benchmarks.observe
 
 clean:  ## Remove what was built
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -16,7 +16,7 @@ def _kind(schema: Mapping[str, Any]) -> str:
         return " or ".join(map(_kind, schema["anyOf"]))
     if "const" in schema or "enum" in schema:
         return " or ".join(f"`{json.dumps(v)}`" for v in schema.get("enum") or [schema["const"]])
-    names = {"string": "text", "object": "table", "null": '`"none"`'}
+    names = {"string": "text", "object": "table", "array": "list", "null": '`"none"`'}
     bounds = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<="}
     limits = [f"{sign} {schema[key]:g}" for key, sign in bounds.items() if key in schema]
     kind = str(schema["type"])

@@ -18,6 +18,7 @@ from pydantic import (
     Field,
     JsonValue,
     PlainValidator,
+    SecretStr,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -90,20 +91,72 @@ class _Section(BaseModel):
 class LogSettings(_Section):
     """Section ``log``."""
 
-    kind: Literal["sqlite"] = "sqlite"
-    """What keeps the topics."""
+    kind: Literal["sqlite", "kafka", "confluent"] = "sqlite"
+    """What keeps the topics: a file, or Kafka through kafka-python or confluent-kafka."""
     path: Annotated[Path, Field(strict=False), AfterValidator(_named_file)] = Path(
         "fair-allocator.db"
     )
     """The file of the embedded log, relative to where the command is run."""
     partitions: Annotated[int, Field(ge=1, le=1024)] = 4
-    """Partitions of every topic, over which the pools are spread."""
+    """Partitions of every topic, over which the pools are spread; Kafka's must have as many."""
     partitioner: Literal["murmur2", "crc32", "none"] = "murmur2"
     """How producers choose a record's partition from its key; "none" leaves it unchecked."""
     retain_records: _CountOrNone = 1_000_000
-    """Input and output records kept per topic partition; "none" keeps all."""
+    """Input and output records kept per topic partition; "none" keeps all; Kafka has its own."""
     retain_seconds: _SpanOrNone = None
     """Seconds for which input and output records are kept; "none" keeps them for ever."""
+
+
+class KafkaSection(_Section):
+    """Section ``kafka``, for `log.kind` "kafka" and "confluent"."""
+
+    bootstrap_servers: Annotated[str, Field(min_length=1)] = "127.0.0.1:9092"
+    """Brokers to ask first, host:port with commas between them."""
+    topic_prefix: str = "fair-allocator."
+    """What the names of the six topics begin with."""
+    group: Annotated[str, Field(min_length=1)] = "fair-allocator"
+    """The consumer group of the instances that share the work."""
+    instance: str = ""
+    """Tells this instance from the others, the same after a restart; by default the host's name."""
+    transactional_id: str = ""
+    """Under which the broker knows its transactions; by default group and instance."""
+    session_seconds: Annotated[float, Field(ge=1)] = 10.0
+    """Seconds after which a silent instance's partitions go to the others."""
+    transaction_seconds: Annotated[float, Field(ge=1)] = 15.0
+    """Seconds after which the broker aborts a transaction that was left open."""
+    request_seconds: Annotated[float, Field(ge=1)] = 20.0
+    """Seconds to wait for an answer of the broker."""
+    rebalance_seconds: Annotated[float, Field(ge=1)] = 120.0
+    """Seconds the group waits for an instance that is busy restoring; above `session_seconds`."""
+    replication: Annotated[int, Field(ge=-1)] = -1
+    """Copies of every topic that `topics --create` makes; -1 is the cluster's default."""
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    """How to connect."""
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    """How to prove who one is."""
+    sasl_username: str = ""
+    """The user."""
+    sasl_password: SecretStr = SecretStr("")
+    """The user's password; better given by its variable, or by a file."""
+    sasl_password_file: Annotated[Path | None, Field(strict=False), BeforeValidator(_none)] = None
+    """A file that holds the password, in place of `sasl_password`."""
+    tls_ca_file: str = ""
+    """Authorities to trust, in PEM; by default the system's."""
+    tls_certificate_file: str = ""
+    """The client's certificate, in PEM, where the broker asks for one."""
+    tls_key_file: str = ""
+    """The key of the client's certificate, in PEM."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "KafkaSection":
+        if self.rebalance_seconds <= self.session_seconds:
+            raise ValueError(
+                f"rebalance_seconds ({self.rebalance_seconds:g}) must be above session_seconds "
+                f"({self.session_seconds:g})"
+            )
+        if self.security_protocol.startswith("SASL") and not self.sasl_username:
+            raise ValueError(f"{self.security_protocol} needs sasl_username")
+        return self
 
 
 class ServiceSettings(_Section):
@@ -126,7 +179,7 @@ class SnapshotSettings(_Section):
 
     every_entries: _Count = 500
     """Journal entries after which a shard writes a snapshot."""
-    chunk_bytes: Annotated[int, Field(ge=1024)] = 262_144
+    chunk_bytes: Annotated[int, Field(ge=1024, le=900_000)] = 262_144
     """Bytes of one piece of a snapshot, to stay below the log's message limit."""
 
 
@@ -152,8 +205,36 @@ class Limits(_Section):
 class AuditSettings(_Section):
     """Section ``audit``."""
 
-    epochs_every_rounds: _Count = 10_000
-    """Rounds after which a pool's full standing is repeated in the assignments topic."""
+    epochs_every_requests: _Count = 100_000
+    """Requests of a partition after which an active pool's full standing is published again."""
+
+
+class ObserveSettings(_Section):
+    """Section ``observe``."""
+
+    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    """The address on which metrics, health and the page are served; "0.0.0.0" is everywhere."""
+    port: Annotated[Annotated[int, Field(ge=0, le=65535)] | None, BeforeValidator(_none)] = 9464
+    """Its port; 0 takes any that is free, "none" serves nothing."""
+    token: SecretStr = SecretStr("")
+    """What a client must send as bearer token to see metrics and pools; none if it is empty."""
+    token_file: Annotated[Path | None, Field(strict=False), BeforeValidator(_none)] = None
+    """A file that holds the token, in place of `token`."""
+    max_clients: _Count = 50
+    """Pages that may watch at the same time."""
+    hosts: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)] = ()
+    """Names by which clients may call the server, besides addresses; if empty, by any name."""
+
+
+class MetricsSettings(_Section):
+    """Section ``metrics``."""
+
+    max_arms_per_pool: Annotated[int, Field(ge=0)] = 100
+    """Arms of a pool that have series of their own; what covers the pool covers all its arms."""
+    max_arms: Annotated[int, Field(ge=0)] = 5_000
+    """Arms that have series of their own, over all pools."""
+    max_pools: Annotated[int, Field(ge=0)] = 5_000
+    """Pools that have series of their own; one that breaks its promise is always among them."""
 
 
 class PoolConfiguration(PoolSettings):
@@ -191,6 +272,8 @@ class Configuration(_Section):
     """Determines, with a pool's name and round, every random number a learner draws."""
     log: LogSettings = LogSettings()
     """Where the topics are kept."""
+    kafka: KafkaSection = KafkaSection()
+    """Where the cluster is, and who this instance is."""
     service: ServiceSettings = ServiceSettings()
     """How the service goes about its loop."""
     snapshots: SnapshotSettings = SnapshotSettings()
@@ -199,6 +282,10 @@ class Configuration(_Section):
     """What keeps memory bounded and bad input out."""
     audit: AuditSettings = AuditSettings()
     """What is published for the audit."""
+    observe: ObserveSettings = ObserveSettings()
+    """Where metrics, health and the page are served."""
+    metrics: MetricsSettings = MetricsSettings()
+    """How many series there may be."""
     pools: dict[Name, PoolConfiguration] = {}
     """The pools by name; the one called "*" is the template of pools created on demand."""
 

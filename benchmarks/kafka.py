@@ -1,0 +1,269 @@
+"""The service on Kafka against a bare transactional loop of the same client, in one run.
+
+    python -m benchmarks.kafka [--client confluent] [--quick] [--only throughput ...]
+
+Throughput and end-to-end latency as ratios to the bare loop (see `kafka_bare`), the time to
+restore a shard with many open requests, and what a process takes in memory, threads and
+descriptors over a soak. It starts a broker of its own.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.kafka_bare import BARE, BATCH
+from benchmarks.kafka_latency import Measured, measured
+from benchmarks.timing import table
+from fair_allocator.log.base import Incoming
+from fair_allocator.log.kafka import KafkaClient, KafkaLog, KafkaSettings, driver
+from fair_allocator.service import Service, ServiceSettings, calm_collector
+from fair_allocator.shard import ShardSettings, restore
+from tests.broker.choice import private_broker
+from tests.chaos.instance import Instance
+from tests.kafka_logs import make_topics
+
+PARTITIONS, POOLS, ARMS = 4, 64, 10
+PER_SECOND = 500
+
+CONFIGURATION = """
+[log]
+kind = "{client}"
+[kafka]
+bootstrap_servers = "{settings.bootstrap_servers}"
+topic_prefix = "{settings.topic_prefix}"
+group = "{settings.group}"
+[observe]
+port = "none"
+[pools."*"]
+arms = {{ {arms} }}
+reward_timeout = 600
+"""
+
+
+def service_settings(partitions: int) -> ServiceSettings:
+    template = {"arms": {f"arm-{n}": f"1/{2 * ARMS}" for n in range(ARMS)}, "reward_timeout": 600.0}
+    shard = ShardSettings(
+        partitions=partitions, template=template, template_fingerprint="1", pending_per_pool=10**7
+    )
+    return ServiceSettings(shard=shard, batch_records=BATCH, poll_seconds=0.05)
+
+
+@dataclass
+class House:
+    """A broker, and logs with names of their own on it."""
+
+    client: str
+    servers: str
+    folder: Path
+
+    def log(self, name: str, partitions: int = PARTITIONS) -> KafkaSettings:
+        settings = KafkaSettings(self.servers, topic_prefix=f"{name}.", group=name)
+        make_topics(settings, partitions)
+        return settings
+
+    def sender(self, settings: KafkaSettings) -> KafkaClient:
+        return KafkaClient(driver("confluent", settings), settings)
+
+    def configured(self, settings: KafkaSettings) -> Path:
+        arms = ", ".join(f'arm-{n} = "1/{2 * ARMS}"' for n in range(ARMS))
+        file = self.folder / f"{settings.group}.toml"
+        text = CONFIGURATION.format(client=self.client, settings=settings, arms=arms)
+        file.write_text(text)
+        return file
+
+
+def event(topic: str, number: int) -> Incoming:
+    pool = f"pool-{number % POOLS}"
+    said: dict[str, object] = {"request_id": f"r{number}", "pool": pool}
+    if topic == "rewards":
+        said["value"] = 0.5
+    return Incoming(topic, pool.encode(), json.dumps(said).encode())
+
+
+def feed(sender: KafkaClient, first: int, count: int, *topics: str) -> None:
+    """Append requests, and a reward for each, a thousand of either at a time."""
+    for begin in range(first, first + count, BATCH):
+        for topic in topics:
+            sender.append_many(event(topic, n) for n in range(begin, begin + BATCH))
+
+
+# -- throughput -----------------------------------------------------------------------------------
+
+
+class Ours:
+    """The service, stepped by hand."""
+
+    def __init__(self, house: House, settings: KafkaSettings, partitions: int = PARTITIONS) -> None:
+        self.log = KafkaLog(driver(house.client, settings), settings)
+        self.service = Service(self.log, service_settings(partitions))
+        self.log.open(self.service)
+        self._done = 0
+
+    def step(self) -> int:
+        self.service.step()
+        done = sum(sum(shard.offsets.values()) for shard in self.service.shards.values())
+        new, self._done = done - self._done, done
+        return new
+
+
+def drained(step: Callable[[], int], count: int) -> float:
+    """Step until so many records are dealt with; return the seconds it took."""
+    began = time.perf_counter()
+    while count > 0:
+        count -= step()
+    return time.perf_counter() - began
+
+
+def throughput(house: House, count: int, turns: int) -> list[list[object]]:
+    bare, ours = house.log("bare"), house.log("ours")
+    steps: dict[str, tuple[KafkaSettings, Callable[[], int]]] = {
+        "bare": (bare, BARE[house.client](bare.bootstrap_servers, bare.topic_prefix)),
+        "ours": (ours, (service := Ours(house, ours)).step),
+    }
+    speeds: dict[str, list[float]] = {name: [] for name in steps}
+    for turn in range(turns + 1):  # the first one makes pools and connections, and is not counted
+        for name, (settings, step) in steps.items():
+            with house.sender(settings) as sender:
+                feed(sender, turn * count, count, "requests", "rewards")
+            took = drained(step, 2 * count)
+            if turn:
+                speeds[name].append(count / took)
+    service.log.close()
+    ratios = [ours / bare for ours, bare in zip(speeds["ours"], speeds["bare"], strict=True)]
+    spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
+    middle = [f"{statistics.median(speeds[name]):,.0f}" for name in steps]
+    return [
+        ["", "bare, requests/s", "ours, requests/s", "ours / bare"],
+        [house.client, *middle, spread],
+    ]
+
+
+# -- latency --------------------------------------------------------------------------------------
+
+
+@contextmanager
+def bare_process(house: House, settings: KafkaSettings) -> Iterator[None]:
+    command = [sys.executable, "-m", "benchmarks.kafka_bare", house.client]
+    with subprocess.Popen(
+        [*command, settings.bootstrap_servers, settings.topic_prefix], start_new_session=True
+    ) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+@contextmanager
+def our_process(house: House, settings: KafkaSettings) -> Iterator[Instance]:
+    instance = Instance("one", house.configured(settings)).start()
+    try:
+        yield instance.serving(PARTITIONS)
+    finally:
+        instance.kill()
+
+
+def latency(house: House, seconds: float, turns: int) -> list[list[object]]:
+    seen: dict[str, list[Measured]] = {"bare": [], "ours": []}
+    for turn in range(turns):
+        for name in seen:
+            settings = house.log(f"latency-{name}-{turn}")
+            running = bare_process if name == "bare" else our_process
+            with running(house, settings), house.sender(settings) as sender:
+                seen[name].append(measured(settings, sender, event, PER_SECOND, seconds))
+    rows: list[list[object]] = [["at 500 requests/s", "p50 ms", "p99 ms", "answered"]]
+    for name, all_turns in seen.items():
+        p50, p99 = (statistics.median(m.quantile(q) for m in all_turns) for q in (0.5, 0.99))
+        rows.append([name, f"{p50:.1f}", f"{p99:.1f}", sum(len(m.times) for m in all_turns)])
+    added = [
+        ours.quantile(0.5) - bare.quantile(0.5)
+        for ours, bare in zip(seen["ours"], seen["bare"], strict=True)
+    ]
+    rows.append(["added by ours", f"{statistics.median(added):+.1f}", "", ""])
+    return rows
+
+
+# -- restoring ------------------------------------------------------------------------------------
+
+
+def restoring(house: House, count: int) -> list[list[object]]:
+    settings = house.log("restore", 1)
+    ours = Ours(house, settings, 1)
+    with house.sender(settings) as sender:
+        feed(sender, 0, count, "requests")
+    drained(ours.step, count)
+    rows: list[list[object]] = [["open requests", "from", "took"]]
+    for source in ("snapshot and entries", "snapshot"):
+        if source == "snapshot":
+            ours.service.drain()
+        took = _restored(ours)
+        rows.append([f"{count:,}", source, f"{took:.2f} s"])
+    ours.log.close()
+    return rows
+
+
+def _restored(ours: Ours) -> float:
+    began = time.perf_counter()
+    shard, _ = restore(ours.log, 0, service_settings(1).shard)
+    took = time.perf_counter() - began
+    assert shard.offsets == ours.service.shards[0].offsets
+    return took
+
+
+# -- soak -----------------------------------------------------------------------------------------
+
+
+def soak(house: House, seconds: float) -> list[list[object]]:
+    settings = house.log("soak")
+    rows: list[list[object]] = [["after", "RSS MB", "threads", "descriptors"]]
+    with our_process(house, settings) as instance, house.sender(settings) as sender:
+        began, parts = time.monotonic(), 6
+        for part in range(parts):
+            measured(settings, sender, event, PER_SECOND, seconds / parts, first=part * 10**6)
+            rows.append([f"{time.monotonic() - began:.0f} s", *_taken(instance.process.pid)])
+    return rows
+
+
+def _taken(pid: int) -> tuple[str, str, int]:
+    status = dict(
+        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+    )
+    resident = int(status["VmRSS"].split()[0]) / 1024
+    return f"{resident:.1f}", status["Threads"].strip(), len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def main() -> None:
+    parts = ("throughput", "latency", "restore", "soak")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--client", choices=BARE, default="kafka")
+    parser.add_argument("--quick", action="store_true", help="less of everything")
+    parser.add_argument("--only", choices=parts, nargs="+", default=parts)
+    arguments = parser.parse_args()
+    quick = arguments.quick
+    calm_collector()
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        private_broker(Path(folder, "broker")) as broker,
+    ):
+        house = House(arguments.client, broker.bootstrap, Path(folder))
+        runs: dict[str, Callable[[], list[list[object]]]] = {
+            "throughput": lambda: throughput(house, *((5_000, 2) if quick else (40_000, 5))),
+            "latency": lambda: latency(house, *((4, 1) if quick else (20, 3))),
+            "restore": lambda: restoring(house, 20_000 if quick else 1_000_000),
+            "soak": lambda: soak(house, 12 if quick else 600),
+        }
+        for part in arguments.only:
+            print(f"\n{part}, {arguments.client}", flush=True)
+            print(table(runs[part]()), flush=True)
+
+
+if __name__ == "__main__":
+    main()

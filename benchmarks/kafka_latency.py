@@ -1,0 +1,100 @@
+"""Requests at a steady pace, and when their answers are seen by whoever reads what is committed."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+
+from fair_allocator.log.base import Incoming
+from fair_allocator.log.kafka import KafkaClient, KafkaSettings
+
+BATCH = 5
+WARM = 0.25
+"""The share of answers at the beginning that is not counted."""
+
+REWARD_LAG = 200
+"""Requests between one and its reward."""
+
+Event = Callable[[str, int], Incoming]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Milliseconds from a request's timestamp until its answer was seen, in order."""
+
+    times: list[float]
+
+    def quantile(self, share: float) -> float:
+        ordered = sorted(self.times[int(len(self.times) * WARM) :])
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+@contextmanager
+def _following(settings: KafkaSettings, partitions: int) -> Iterator[Consumer]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": settings.bootstrap_servers,
+            "group.id": "latency",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 5,
+        }
+    )
+    topic = settings.topics["assignments"]
+    consumer.assign([TopicPartition(topic, p, OFFSET_END) for p in range(partitions)])
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def measured(
+    settings: KafkaSettings,
+    sender: KafkaClient,
+    event: Event,
+    per_second: float,
+    seconds: float,
+    first: int = 0,
+) -> Measured:
+    """Send requests for so long, rewards some time after them, and await the answers.
+
+    The answers of a partition come in the order of its requests, whatever they say.
+    """
+    count = int(per_second * seconds)
+    sent: dict[int, list[float]] = {p: [] for p in range(sender.partitions)}
+    done = threading.Event()
+
+    def send() -> None:
+        began = time.perf_counter()
+        for begin in range(0, count, BATCH):
+            numbers = range(first + begin, first + begin + BATCH)
+            batch = [event("requests", n) for n in numbers]
+            batch += [event("rewards", n - REWARD_LAG) for n in numbers if n >= first + REWARD_LAG]
+            now = time.time()
+            for partition, _ in sender.append_many(batch)[:BATCH]:
+                sent[partition].append(now)
+            pause = began + (begin + BATCH) / per_second - time.perf_counter()
+            done.wait(max(0.0, pause))
+
+    times: list[float] = []
+    seen = dict.fromkeys(sent, 0)
+    with _following(settings, sender.partitions) as consumer:
+        consumer.poll(1.0)  # it is there before the first request
+        thread = threading.Thread(target=send, daemon=True)
+        thread.start()
+        deadline = time.monotonic() + seconds + 60
+        while len(times) < count and time.monotonic() < deadline:
+            message = consumer.poll(0.05)
+            if message is None or message.error() is not None or b'"epoch","' in message.value():
+                continue
+            partition = message.partition()
+            at, seen[partition] = seen[partition], seen[partition] + 1
+            while at >= len(sent[partition]):
+                time.sleep(0.0005)  # answered before the sender has noted its place
+            times.append((time.time() - sent[partition][at]) * 1000)
+        done.set()
+        thread.join()
+    return Measured(times)

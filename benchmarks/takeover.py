@@ -1,0 +1,194 @@
+"""How long nobody decides after `kill -9`: from the kill to the first new assignment.
+
+    python -m benchmarks.takeover [--client confluent] [--kills 20] [--quick]
+
+The same instance is started again at once, with default settings; then another instance, which
+is running already, takes the partitions over, for which the group waits `kafka.session_seconds`.
+A broker of its own, a steady trickle of requests, and a read_committed reader that notes when an
+assignment is seen; interpreter start-up counts.
+"""
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+
+from benchmarks.timing import table
+from fair_allocator.log.kafka import KafkaClient, KafkaSettings, driver
+from tests.broker.choice import private_broker
+from tests.chaos.instance import Instance
+from tests.chaos.load import Load, Requests
+from tests.kafka_logs import make_topics
+
+PARTITIONS, PER_SECOND = 4, 100
+PATIENCE_SECONDS = 120.0
+
+CONFIGURATION = """
+[log]
+kind = "{client}"
+[kafka]
+bootstrap_servers = "{broker}"
+instance = "{instance}"
+session_seconds = {session}
+[observe]
+port = "none"
+[pools."*"]
+arms = {{ a = "1/4", b = "1/4", c = 0 }}
+"""
+
+
+@dataclass
+class Seen:
+    """When assignments are seen, by whoever reads what is committed."""
+
+    consumer: Consumer
+
+    def after(self, moment: float, partitions: int) -> float:
+        """Return how long it takes until so many partitions have assignments made since."""
+        served: set[int] = set()
+        deadline = time.time() + PATIENCE_SECONDS
+        while len(served) < partitions:
+            assert time.time() < deadline, f"assignments only on partitions {served}"
+            message = self.consumer.poll(0.05)
+            if message is not None and not message.error():
+                made = message.timestamp()[1] / 1000
+                if made > moment:
+                    served.add(message.partition())
+        return time.time() - moment
+
+    def flowing(self) -> None:
+        """Wait until every partition is served."""
+        self.after(time.time(), PARTITIONS)
+
+
+@contextmanager
+def seeing(settings: KafkaSettings) -> Iterator[Seen]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": settings.bootstrap_servers,
+            "group.id": "seeing",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 5,
+        }
+    )
+    topic = settings.topics["assignments"]
+    consumer.assign([TopicPartition(topic, p, OFFSET_END) for p in range(PARTITIONS)])
+    try:
+        yield Seen(consumer)
+    finally:
+        consumer.close()
+
+
+@dataclass
+class House:
+    """A broker with topics, a trickle of requests, and instances by name."""
+
+    folder: Path
+    client: str
+    settings: KafkaSettings
+    rng: Random
+
+    def instance(self, name: str, session: float) -> Instance:
+        file = self.folder / f"{name}.toml"
+        file.write_text(
+            CONFIGURATION.format(
+                client=self.client,
+                broker=self.settings.bootstrap_servers,
+                instance=name,
+                session=session,
+            )
+        )
+        return Instance(name, file).start()
+
+    def same_instance(self, seen: Seen, kills: int) -> list[float]:
+        """Kill it and start it again at once."""
+        took = []
+        one = self.instance("one", KafkaSettings("").session_seconds)
+        try:
+            for _ in range(kills):
+                seen.flowing()
+                time.sleep(self.rng.uniform(0.0, 0.5))
+                one.kill()
+                killed = time.time()
+                one.start()
+                took.append(seen.after(killed, 1))
+        finally:
+            one.kill()
+        return took
+
+    def another_instance(self, seen: Seen, kills: int, session: float) -> list[float]:
+        """Kill one of two; the other gets its partitions."""
+        took = []
+        one, two = self.instance("one", session), self.instance("two", session)
+        try:
+            one.serving()
+            two.serving()
+            for _ in range(kills):
+                seen.flowing()
+                time.sleep(self.rng.uniform(0.0, 0.5))
+                one.kill()
+                took.append(seen.after(time.time(), PARTITIONS))
+                one.start().serving()
+                one, two = two, one
+        finally:
+            one.kill()
+            two.kill()
+        return took
+
+
+def row(what: str, took: list[float]) -> list[object]:
+    ordered = sorted(took)
+    return [
+        what,
+        len(took),
+        *(f"{value:.2f}" for value in (ordered[0], statistics.median(ordered), ordered[-1])),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--client", choices=("kafka", "confluent"), default="kafka")
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--others", type=int, default=5, help="kills with another taking over")
+    parser.add_argument(
+        "--session", type=float, default=10.0, help="kafka.session_seconds of those"
+    )
+    parser.add_argument("--quick", action="store_true", help="3 kills, and 1 with another")
+    arguments = parser.parse_args()
+    kills, others = (3, 1) if arguments.quick else (arguments.kills, arguments.others)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as installed: compiled once
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        os.environ["PYTHONPYCACHEPREFIX"] = f"{folder}/compiled"
+        rows: list[list[object]] = [["seconds after kill -9", "kills", "least", "median", "most"]]
+        with private_broker(Path(folder, "broker")) as broker:
+            settings = KafkaSettings(broker.bootstrap)
+            make_topics(settings, PARTITIONS)
+            house = House(Path(folder), arguments.client, settings, Random(7))
+            load = Load(
+                lambda: KafkaClient(driver("confluent", settings), settings),
+                Requests(tuple(f"pool-{n}" for n in range(32))),
+                most=10**6,
+                per_second=PER_SECOND,
+            ).start()
+            try:
+                with seeing(settings) as seen:
+                    rows.append(row("the same instance", house.same_instance(seen, kills)))
+                    what = f"another instance, session {arguments.session:g} s"
+                    rows.append(row(what, house.another_instance(seen, others, arguments.session)))
+            finally:
+                load.stop()
+    print(f"{arguments.client}, {PARTITIONS} partitions, {PER_SECOND} requests a second")
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()

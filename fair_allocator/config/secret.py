@@ -1,0 +1,49 @@
+"""Secrets: from a variable or from a file, and never shown."""
+
+import re
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from fair_allocator.config.settings import ObserveSettings
+from fair_allocator.errors import ConfigurationError
+
+
+def secret_of(name: str, value: SecretStr, file: Path | None) -> str:
+    """Return the secret of the setting `name`, "" if there is none.
+
+    Raises
+    ------
+    ConfigurationError
+        If it is given twice, or its file cannot be read or is empty.
+    """
+    secret = value.get_secret_value()
+    if file is None:
+        return secret
+    if secret:
+        raise ConfigurationError(f"{name} and {name}_file: give one of them")
+    try:
+        secret = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise ConfigurationError(f"{name}_file: {file} cannot be read: {reason}") from None
+    if not secret:
+        raise ConfigurationError(f"{name}_file: {file} is empty")
+    return secret
+
+
+def token_of(settings: ObserveSettings) -> str:
+    """Return what clients must send, "" if nothing.
+
+    Raises
+    ------
+    ConfigurationError
+        If it cannot be told, or no client could ever send it.
+    """
+    token = secret_of("observe.token", settings.token, settings.token_file)
+    if not re.fullmatch("([!-~]([ -~]*[!-~])?)?", token):
+        raise ConfigurationError(
+            "observe.token: clients can send ASCII characters only, and no space at its ends; "
+            "choose another"
+        )
+    return token

@@ -1,0 +1,40 @@
+"""The log on Kafka: one set of rules over two client libraries."""
+
+from fair_allocator.errors import ConfigurationError
+from fair_allocator.log.kafka.client import KafkaClient
+from fair_allocator.log.kafka.driver import Driver
+from fair_allocator.log.kafka.log import KafkaLog
+from fair_allocator.log.kafka.settings import (
+    CLIENTS,
+    KafkaSettings,
+    Security,
+    default_instance,
+    longest_wait,
+)
+
+__all__ = [
+    "CLIENTS",
+    "default_instance",
+    "driver",
+    "KafkaClient",
+    "KafkaLog",
+    "KafkaSettings",
+    "longest_wait",
+    "Security",
+]
+
+
+def driver(client: str, settings: KafkaSettings) -> Driver:
+    """Return the adapter of a client library, which is loaded only when it is asked for."""
+    if client == "kafka":
+        from fair_allocator.log.kafka.kafka_python import KafkaPython
+
+        return KafkaPython(settings)
+    try:
+        from fair_allocator.log.kafka.confluent import Confluent
+    except ImportError as error:
+        raise ConfigurationError(
+            "confluent-kafka is not installed: pip install 'fair-allocator[confluent]', "
+            'or use log.kind = "kafka"'
+        ) from error
+    return Confluent(settings)

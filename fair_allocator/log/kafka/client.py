@@ -1,0 +1,131 @@
+"""Anyone's side of the log on Kafka."""
+
+import itertools
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing
+from uuid import uuid4
+
+from fair_allocator.errors import LogUnavailable
+from fair_allocator.log.base import TOPICS, Incoming, LogClient, Record
+from fair_allocator.log.kafka.driver import Admin, Appended, Driver, DriverError, Writer
+from fair_allocator.log.kafka.limits import require_size
+from fair_allocator.log.kafka.reading import Scanner, gone, reaching
+from fair_allocator.log.kafka.settings import KafkaSettings
+from fair_allocator.log.kafka.topics import partitions_of
+from fair_allocator.log.kafka.transaction import commit
+from fair_allocator.log.partitioner import hash_named, partition_for
+
+
+class KafkaClient(LogClient):
+    """Anyone's side of the log on Kafka.
+
+    Parameters
+    ----------
+    driver
+        The client library to use.
+    partitioner
+        How a key finds its partition: "murmur2", "crc32", or "none" if it is always given.
+    """
+
+    def __init__(
+        self, driver: Driver, settings: KafkaSettings, *, partitioner: str = "murmur2"
+    ) -> None:
+        if partitioner != "none":
+            hash_named(partitioner)
+        self._driver = driver
+        self._settings = settings
+        self._partitioner = partitioner
+        self._keyless = itertools.count()
+        self._undo = ExitStack()
+        with ExitStack() as undo, reaching(settings):
+            self._admin: Admin | None = driver.admin()
+            undo.callback(self._admin.close)
+            self._partitions = partitions_of(self._admin.partition_counts(), settings.topics)
+            self._scanner = Scanner(driver, self._admin, settings)
+            undo.callback(self._scanner.close)
+            self._writer: Writer | None = None
+            undo.callback(self._close_writer)
+            self._undo = undo.pop_all()
+
+    @property
+    def partitions(self) -> int:
+        return self._partitions
+
+    def append_many(
+        self, records: Iterable[Incoming], *, atomic: bool = False
+    ) -> list[tuple[int, int]]:
+        self._require_open()
+        placed = [self._place(record) for record in records]
+        if not placed:
+            return []
+        with reaching(self._settings):
+            offsets = self._append_atomically(placed) if atomic else self._append(placed)
+        return [(record.partition, offset) for record, offset in zip(placed, offsets, strict=True)]
+
+    def _append(self, records: list[Appended]) -> list[int]:
+        if self._writer is None:
+            self._writer = self._driver.writer()
+        try:
+            return self._writer.append(records)
+        except DriverError:
+            # Some do not get over an outage: the next append has a new one.
+            self._close_writer()
+            raise
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            writer.close()
+
+    def _append_atomically(self, records: list[Appended]) -> list[int]:
+        # Under an id that nobody has: it guards one transaction, and no successor.
+        with closing(self._driver.transactions(f"{self._settings.group}-{uuid4()}")) as writer:
+            return commit(writer, records, {}, None)
+
+    def _place(self, record: Incoming) -> Appended:
+        topic, key, value, partition, timestamp = record
+        if topic not in TOPICS:
+            raise ValueError(f"there is no topic {topic!r}, only {', '.join(TOPICS)}")
+        require_size(key, value)
+        if partition is None:
+            partition = self._partition_for(key)
+        elif not 0 <= partition < self._partitions:
+            raise ValueError(f"there is no partition {partition}, only {self._partitions}")
+        return Appended(topic, partition, key, value, timestamp)
+
+    def _partition_for(self, key: bytes | None) -> int:
+        if key is None:
+            return next(self._keyless) % self._partitions
+        partition = partition_for(key, self._partitions, self._partitioner)
+        if partition is None:
+            raise ValueError('with the partitioner "none", every record must name its partition')
+        return partition
+
+    def read(
+        self, topic: str, partition: int, start: int | None = None, stop: int | None = None
+    ) -> Iterator[Record]:
+        self._require_open()
+        place = topic, partition
+        first, end = self._scanner.start(place), self._scanner.end(place)
+        if start is not None and start < first:
+            raise gone(self._settings, place, start, f"the oldest kept is {first}")
+        return self._scanner.scan(
+            place, first if start is None else start, end if stop is None else min(stop, end)
+        )
+
+    def start_offset(self, topic: str, partition: int) -> int:
+        self._require_open()
+        return self._scanner.start((topic, partition))
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        self._require_open()
+        return self._scanner.end((topic, partition))
+
+    def _require_open(self) -> None:
+        if self._admin is None:
+            raise LogUnavailable("the log is not open")
+
+    def close(self) -> None:
+        self._admin = None
+        with reaching(self._settings):
+            self._undo.close()

@@ -1,0 +1,149 @@
+"""The adapter of confluent-kafka, which is librdkafka: faster, and a binary to install.
+
+Callbacks run within the calls of this room, on the thread that made them.
+"""
+
+import logging
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient
+
+from fair_allocator.log.kafka.confluent.admin import Admin
+from fair_allocator.log.kafka.confluent.common import translated
+from fair_allocator.log.kafka.confluent.reading import GroupReader, Reader
+from fair_allocator.log.kafka.confluent.writing import Transactions, Writer
+from fair_allocator.log.kafka.driver import (
+    POLL_BYTES,
+    POLL_WAIT_MS,
+    READ_BYTES,
+    READ_WAIT_MS,
+    REQUEST_BYTES,
+    GroupListener,
+    Unreachable,
+    milliseconds,
+)
+from fair_allocator.log.kafka.settings import KafkaSettings
+
+logger = logging.getLogger("confluent_kafka")
+logger.addHandler(logging.NullHandler())
+
+
+class Confluent:
+    """Makes connections with confluent-kafka."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._topics = settings.topics
+        security = settings.security
+        common: dict[str, Any] = {
+            "bootstrap.servers": settings.bootstrap_servers,
+            "client.id": f"fair-allocator-{settings.instance}",
+            "socket.timeout.ms": milliseconds(settings.request_seconds),
+            "reconnect.backoff.max.ms": 500,
+            "security.protocol": security.protocol,
+            "logger": logger,
+        }
+        if security.uses_sasl:
+            common |= {
+                "sasl.mechanism": security.mechanism,
+                "sasl.username": security.username,
+                "sasl.password": security.password,
+            }
+        if security.uses_tls:
+            files = {
+                "ssl.ca.location": security.ca_file,
+                "ssl.certificate.location": security.certificate_file,
+                "ssl.key.location": security.key_file,
+            }
+            common |= {key: file for key, file in files.items() if file}
+        self._common = common
+
+    def admin(self) -> Admin:
+        told: list[KafkaError] = []
+        with translated():
+            client = AdminClient(self._common | {"error_cb": told.append})
+        admin = Admin(client, self._topics, self._settings.request_seconds)
+        try:
+            admin.partition_counts()  # the client itself connects when it likes
+        except Unreachable:
+            # Only the callback is told of a wrong password or certificate, or of a dead port.
+            client.poll(0)
+            for problem in told:
+                if problem.code() != KafkaError._ALL_BROKERS_DOWN:
+                    raise Unreachable(problem.str()) from None
+            raise
+        return admin
+
+    def _consumer(self, group: str, **more: object) -> Consumer:
+        return Consumer(
+            self._common
+            | {
+                "group.id": group,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "error",  # a position that is gone is never skipped
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,  # the one way to see past control records
+            }
+            | {key.replace("_", "."): value for key, value in more.items()}
+        )
+
+    def reader(self) -> Reader:
+        with translated():
+            consumer = self._consumer(
+                f"{self._settings.group}-reader",
+                max_partition_fetch_bytes=READ_BYTES,
+                fetch_wait_max_ms=READ_WAIT_MS,
+            )
+            return Reader(consumer, self._topics)
+
+    def group_reader(self, listener: GroupListener) -> GroupReader:
+        settings = self._settings
+        with translated():
+            consumer = self._consumer(
+                settings.group,
+                group_instance_id=settings.instance,
+                session_timeout_ms=milliseconds(settings.session_seconds),
+                heartbeat_interval_ms=milliseconds(settings.session_seconds / 10),
+                max_poll_interval_ms=milliseconds(settings.rebalance_seconds),
+                partition_assignment_strategy="range",  # inputs side by side
+                max_partition_fetch_bytes=POLL_BYTES,
+                fetch_wait_max_ms=POLL_WAIT_MS,
+            )
+            return GroupReader(consumer, self._topics, listener, settings.request_seconds)
+
+    def _producer(self, **more: object) -> Producer:
+        return Producer(
+            self._common
+            | {
+                "acks": "all",
+                "enable.idempotence": True,
+                "message.max.bytes": REQUEST_BYTES,
+                "linger.ms": 5,  # while a transaction is put together; a flush does not wait
+                "retry.backoff.ms": 1,
+                "retry.backoff.max.ms": 2,
+            }
+            | {key.replace("_", "."): value for key, value in more.items()}
+        )
+
+    def transactions(self, writer: str) -> Transactions:
+        settings = self._settings
+        with translated():
+            producer = self._producer(
+                transactional_id=writer,
+                transaction_timeout_ms=milliseconds(settings.transaction_seconds),
+                socket_timeout_ms=milliseconds(
+                    min(settings.request_seconds, settings.transaction_seconds)
+                ),
+            )
+            transactions = Transactions(producer, self._topics, settings.request_seconds)
+            try:
+                producer.init_transactions(settings.request_seconds)
+            except BaseException:
+                transactions.close()
+                raise
+            return transactions
+
+    def writer(self) -> Writer:
+        with translated():
+            return Writer(self._producer(), self._topics, self._settings.request_seconds)

@@ -1,0 +1,212 @@
+"""Consumers of confluent-kafka, in the group and outside."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from fair_allocator.log.base import INPUTS, Record
+from fair_allocator.log.kafka.confluent.common import as_error, insist, translated
+from fair_allocator.log.kafka.driver import GroupListener, Place, Stored
+
+START_SECONDS: Final = 5.0
+"""How long the client may take to begin with what it was assigned."""
+
+_COORDINATOR_MOVES: Final = (
+    KafkaError._WAIT_COORD,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
+_PASSING: Final = (
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._MAX_POLL_EXCEEDED,
+    KafkaError._TRANSPORT,
+)
+"""What a consumer mentions and gets over, or follows up by a rebalance."""
+
+
+class _Source:
+    """Takes messages of a consumer, and knows how far it has come with each place."""
+
+    def __init__(self, consumer: Consumer, topics: Mapping[str, str]) -> None:
+        self.consumer = consumer
+        self.theirs = topics
+        self._ours = {name: topic for topic, name in topics.items()}
+        self.positions: dict[Place, int] = {}
+
+    def at(self, place: Place, offset: int | None = None) -> TopicPartition:
+        topic, partition = place
+        if offset is None:
+            return TopicPartition(self.theirs[topic], partition)
+        return TopicPartition(self.theirs[topic], partition, offset)
+
+    def ours_of(self, at: TopicPartition) -> Place:
+        return self._ours[at.topic], at.partition
+
+    def take(self, limit: int, timeout: float) -> dict[Place, list[Record]]:
+        """Return what has come, by place; wait for something, but not for more of it."""
+        messages = self.consumer.consume(limit, 0)
+        if not messages:
+            first = self.consumer.poll(timeout)
+            if first is None:
+                return {}
+            messages = [first, *(self.consumer.consume(limit - 1, 0) if limit > 1 else ())]
+        blocks: dict[Place, list[Record]] = {}
+        ours = self._ours
+        for message in messages:
+            problem = message.error()
+            if problem is not None:
+                self._note(message, problem)
+                continue
+            place = topic, partition = ours[message.topic()], message.partition()
+            record = Record(
+                topic,
+                partition,
+                message.offset(),
+                message.key(),
+                message.value(),
+                message.timestamp()[1],
+            )
+            block = blocks.get(place)
+            if block is None:
+                blocks[place] = [record]
+            else:
+                block.append(record)
+        for place, block in blocks.items():
+            self.positions[place] = max(self.positions.get(place, 0), block[-1].offset + 1)
+        return blocks
+
+    def _note(self, message: Any, problem: KafkaError) -> None:
+        if problem.code() == KafkaError._PARTITION_EOF:
+            place = self._ours[message.topic()], message.partition()
+            self.positions[place] = max(self.positions.get(place, 0), message.offset())
+        elif problem.code() not in _PASSING:
+            raise as_error(problem)
+
+
+class Reader:
+    """See `driver.Reader`."""
+
+    def __init__(self, consumer: Consumer, topics: Mapping[str, str]) -> None:
+        self._source = _Source(consumer, topics)
+        self._at: tuple[Place, int] | None = None
+
+    def read(
+        self, place: Place, start: int, limit: int, timeout: float
+    ) -> tuple[list[Record], int]:
+        source = self._source
+        with translated():
+            if self._at != (place, start):
+                source.positions = {place: start}
+                source.consumer.assign([source.at(place, start)])
+            records = source.take(limit, timeout).get(place, [])
+        position = source.positions[place]
+        self._at = place, position
+        return records, position
+
+    def rest(self) -> None:
+        self._at = None
+        with translated():
+            self._source.consumer.unassign()
+
+    def close(self) -> None:
+        with translated():
+            self._source.consumer.close()
+
+
+class GroupReader:
+    """See `driver.GroupReader`."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        topics: Mapping[str, str],
+        listener: GroupListener,
+        patience: float,
+    ) -> None:
+        self._source = _Source(consumer, topics)
+        self._listener: GroupListener | None = listener
+        self._patience = patience
+        self._changed = False
+        consumer.subscribe(
+            [topics[topic] for topic in INPUTS],
+            on_assign=self._assigned,
+            on_revoke=self._revoked,
+            on_lost=self._lost,
+        )
+
+    def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        self._changed = True
+        # Paused, and with a position, so that it asks for none: the log knows where to go on.
+        at_start = [TopicPartition(at.topic, at.partition, 0) for at in places]
+        consumer.assign(at_start)
+        consumer.pause(at_start)
+        # Of this generation, for as long as the assignment holds: asked for later, it may be that
+        # of no generation at all, which the broker does not refuse.
+        proof = consumer.consumer_group_metadata() if consumer.memberid() else None
+        if self._listener is not None:
+            self._listener.assigned([self._source.ours_of(at) for at in places], proof)
+
+    def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        self._changed = True
+        if self._listener is not None and places:
+            self._listener.revoking()
+        consumer.unassign()
+
+    def _lost(self, consumer: Consumer, _places: list[TopicPartition]) -> None:
+        self._changed = True
+        if self._listener is not None:
+            self._listener.evicted()
+        consumer.unassign()
+
+    def poll(self, timeout: float, limit: int) -> list[list[Record]]:
+        self._changed = False
+        with translated():
+            blocks = self._source.take(limit, timeout)
+        return [] if self._changed else list(blocks.values())
+
+    def seek(self, positions: Mapping[Place, int]) -> None:
+        source = self._source
+        source.positions |= positions
+        places = [source.at(place, offset) for place, offset in positions.items()]
+        with translated():
+            for at in places:  # which the client may not have begun with yet
+                insist(partial(source.consumer.seek, at), (KafkaError._STATE,), START_SECONDS)
+            if places:
+                source.consumer.resume(places)
+
+    def pause(self, places: Sequence[Place]) -> None:
+        with translated():
+            assigned = {(at.topic, at.partition) for at in self._source.consumer.assignment()}
+            wanted = [self._source.at(place) for place in places]
+            here = [at for at in wanted if (at.topic, at.partition) in assigned]
+            if here:
+                self._source.consumer.pause(here)
+
+    def position(self, place: Place) -> int:
+        return self._source.positions[place]
+
+    def stored(self, places: Sequence[Place]) -> dict[Place, Stored]:
+        source = self._source
+        with translated():
+            wanted = [source.at(place) for place in places]
+            found = insist(
+                partial(source.consumer.committed, wanted, self._patience),
+                _COORDINATOR_MOVES,
+                self._patience,
+            )
+        for at in found:
+            if at.error is not None:
+                raise as_error(at.error)
+        return {
+            source.ours_of(at): Stored(at.offset, at.metadata or "")
+            for at in found
+            if at.offset >= 0  # below it are the numbers that say "none" and the like
+        }
+
+    def close(self) -> None:
+        self._listener = None
+        with translated():
+            self._source.consumer.close()

@@ -1,0 +1,138 @@
+"""Producers of confluent-kafka, with transactions and without."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+
+from fair_allocator.log.base import Outgoing
+from fair_allocator.log.kafka.confluent.common import as_error, translated
+from fair_allocator.log.kafka.driver import Appended, Membership, Place, Stored, Unreachable
+
+
+class Transactions:
+    """See `driver.Transactions`."""
+
+    def __init__(self, producer: Producer, topics: Mapping[str, str], patience: float) -> None:
+        self._producer = producer
+        self._topics = topics
+        self._patience = patience
+
+    def begin(self) -> None:
+        with translated():
+            self._producer.begin_transaction()
+
+    def write(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
+        with translated():
+            sent = _Sent(self._producer, self._topics, records)
+            self._flush()
+            return sent.offsets()
+
+    def store(self, stored: Mapping[Place, Stored], membership: Membership | None) -> None:
+        positions = [
+            TopicPartition(self._topics[topic], partition, offset, metadata)
+            for (topic, partition), (offset, metadata) in stored.items()
+        ]
+        with translated():
+            self._producer.send_offsets_to_transaction(positions, membership, self._patience)
+
+    def end(self) -> None:
+        with translated():
+            self._producer.commit_transaction(self._patience)
+
+    def _flush(self) -> None:
+        try:
+            self._producer.flush(self._patience)
+        except SystemError as error:
+            if error.__cause__ is None:  # it failed for good and lost the reason: any call has it
+                self._producer.begin_transaction()
+            raise
+
+    def close(self) -> None:
+        _close_aside(self._producer)
+
+
+class Writer:
+    """See `driver.Writer`."""
+
+    def __init__(self, producer: Producer, topics: Mapping[str, str], patience: float) -> None:
+        self._producer = producer
+        self._topics = topics
+        self._patience = patience
+
+    def append(self, records: Sequence[Appended]) -> list[int]:
+        with translated():
+            sent = _Sent(self._producer, self._topics, records)
+            self._producer.flush(self._patience)
+            return sent.offsets()
+
+    def close(self) -> None:
+        _close_aside(self._producer)
+
+
+class _Sent:
+    """Records on their way, and the offsets they are given."""
+
+    def __init__(
+        self,
+        producer: Producer,
+        topics: Mapping[str, str],
+        records: Sequence[Outgoing] | Sequence[Appended],
+    ) -> None:
+        self._producer = producer
+        self._places: dict[Place, _Delivered] = {}
+        self._order: list[_Delivered] = []
+        for topic, partition, key, value, *timestamp in records:
+            place = self._places.get((topic, partition))
+            if place is None:
+                place = self._places[topic, partition] = _Delivered(topics[topic])
+            self._order.append(place)
+            fields: tuple[Any, ...] = (place.topic, value, key, partition, place)
+            if timestamp and timestamp[0] is not None:
+                fields = (*fields, None, timestamp[0])
+            while True:
+                try:
+                    producer.produce(*fields)
+                    break
+                except BufferError:  # full: let some of it go out
+                    producer.poll(0.1)
+
+    def offsets(self) -> list[int]:
+        """Return the offset of each record; those of a place are delivered in their order."""
+        self._producer.poll(0)
+        places = self._places.values()
+        for place in places:
+            if place.failed is not None:
+                raise as_error(place.failed)
+        if sum(len(place.offsets) for place in places) != len(self._order):
+            raise Unreachable("not every record was written in time")
+        given = {id(place): iter(place.offsets) for place in places}
+        return [next(given[id(place)]) for place in self._order]
+
+
+class _Delivered:
+    """Told what became of the records of one place."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.offsets: list[int] = []
+        self.failed: KafkaError | None = None
+
+    def __call__(self, error: KafkaError | None, message: Any) -> None:
+        if error is None:
+            self.offsets.append(message.offset())
+        else:
+            self.failed = error
+
+
+def _close_aside(producer: Producer) -> None:
+    """Close a producer that may be stuck, without waiting for it."""
+
+    def run() -> None:
+        with suppress(KafkaException, RuntimeError, SystemError):
+            producer.purge()
+            producer.close()
+
+    threading.Thread(target=run, name="closing a producer", daemon=True).start()

@@ -1,0 +1,77 @@
+"""Topics and their edges, by kafka-python."""
+
+from collections.abc import Mapping, Sequence
+
+from kafka import KafkaAdminClient
+from kafka import errors as kafka_errors
+from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
+
+from fair_allocator.log.kafka.driver import Edge, NewTopic, Place
+from fair_allocator.log.kafka.kafka_python.common import Names, translated
+
+
+class Admin:
+    """See `driver.Admin`."""
+
+    def __init__(self, client: KafkaAdminClient, names: Names) -> None:
+        self._client = client
+        self._names = names
+
+    def partition_counts(self) -> dict[str, int]:
+        counts = {}
+        with translated():
+            for topic in self._client.describe_topics(list(self._names.theirs.values())):
+                error = kafka_errors.for_code(topic["error_code"])
+                if error is kafka_errors.NoError:
+                    counts[self._names.ours[topic["name"]]] = len(topic["partitions"])
+                elif error is not kafka_errors.UnknownTopicOrPartitionError:
+                    raise error(topic["name"])
+        return counts
+
+    def settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        theirs = self._names.theirs
+        resources = [ConfigResource(ConfigResourceType.TOPIC, theirs[topic]) for topic in topics]
+        with translated():
+            found = self._client.describe_configs(resources, config_filter="all")["topic"]
+        return {
+            topic: {key: str(data["value"]) for key, data in found[theirs[topic]].items()}
+            for topic in topics
+        }
+
+    def create(self, topics: Mapping[str, NewTopic]) -> set[str]:
+        wanted = {
+            self._names.theirs[topic]: {
+                "num_partitions": new.partitions,
+                "replication_factor": new.replication,
+                "configs": dict(new.settings),
+            }
+            for topic, new in topics.items()
+        }
+        with translated():
+            # Not by the client's own raising: that ends at the first topic, which may be there.
+            answers = self._client.create_topics(wanted, raise_errors=False)["topics"]
+            for answer in answers:
+                error = kafka_errors.for_code(answer["error_code"])
+                if error not in (kafka_errors.NoError, kafka_errors.TopicAlreadyExistsError):
+                    raise error(f"{answer['name']}: {answer['error_message']}")
+            self._client.wait_for_topics(list(wanted))
+        return {self._names.ours[a["name"]] for a in answers if not a["error_code"]}
+
+    def offsets(self, places: Sequence[Place], edge: Edge) -> dict[Place, int]:
+        spec = OffsetSpec.EARLIEST if edge is Edge.START else OffsetSpec.LATEST
+        with translated():
+            found = self._client.list_partition_offsets(
+                {self._names.place(place): spec for place in places},
+                isolation_level="read_committed" if edge is Edge.STABLE else "read_uncommitted",
+            )
+        return {self._names.ours_of(place): at.offset for place, at in found.items()}
+
+    def delete_before(self, offsets: Mapping[Place, int]) -> None:
+        with translated():
+            self._client.delete_records(
+                {self._names.place(place): offset for place, offset in offsets.items()}
+            )
+
+    def close(self) -> None:
+        with translated():
+            self._client.close()

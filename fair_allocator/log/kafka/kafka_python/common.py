@@ -1,0 +1,61 @@
+"""Names and errors, there and here."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from kafka import errors as kafka_errors
+from kafka.structs import TopicPartition
+
+from fair_allocator.log.kafka.driver import (
+    DriverError,
+    InstanceFenced,
+    Place,
+    PositionGone,
+    Unreachable,
+    WriterFenced,
+)
+
+_UNREACHABLE: Final = (
+    kafka_errors.KafkaConnectionError,
+    kafka_errors.KafkaTimeoutError,
+    kafka_errors.NodeNotReadyError,
+)
+_FENCED: Final = (kafka_errors.InvalidProducerEpochError, kafka_errors.ProducerFencedError)
+_GONE: Final = (
+    kafka_errors.OffsetOutOfRangeError,
+    kafka_errors.NoOffsetForPartitionError,
+    kafka_errors.LogTruncationError,
+)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Let what the client raises come out as an error of ours."""
+    try:
+        yield
+    except kafka_errors.FencedInstanceIdError as error:
+        raise InstanceFenced(str(error)) from error
+    except _GONE as error:
+        raise PositionGone(str(error)) from error
+    except _UNREACHABLE as error:
+        raise Unreachable(str(error)) from error
+    except kafka_errors.KafkaError as error:
+        # A producer that is of no more use says why in what its error carries.
+        fenced = any(isinstance(each, _FENCED) for each in (error, *error.args))
+        raise (WriterFenced if fenced else DriverError)(str(error)) from error
+
+
+class Names:
+    """Our names of topics and places, and the cluster's."""
+
+    def __init__(self, topics: Mapping[str, str]) -> None:
+        self.theirs = dict(topics)
+        self.ours = {name: topic for topic, name in topics.items()}
+
+    def place(self, place: Place) -> TopicPartition:
+        topic, partition = place
+        return TopicPartition(self.theirs[topic], partition)
+
+    def ours_of(self, place: TopicPartition) -> Place:
+        return self.ours[place.topic], place.partition

@@ -1,0 +1,115 @@
+"""Producers of kafka-python, with transactions and without."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from kafka import KafkaProducer
+from kafka import errors as kafka_errors
+from kafka.serializer import Serializer
+from kafka.structs import OffsetAndMetadata
+
+from fair_allocator.log.base import Outgoing
+from fair_allocator.log.kafka.driver import Appended, Membership, Place, Stored
+from fair_allocator.log.kafka.kafka_python.common import Names, translated
+
+CLOSING_SECONDS: Final = 60.0
+
+
+class NoKey:
+    """Stands for no key: the client refuses a record whose key and value are both None."""
+
+
+class KeySerializer(Serializer):  # type: ignore[misc]
+    """Leaves keys as they are, and knows what stands for none."""
+
+    def serialize(self, _topic: str, _headers: Any, data: Any) -> bytes | None:
+        return None if data is NoKey else data
+
+
+class Transactions:
+    """See `driver.Transactions`."""
+
+    def __init__(self, producer: KafkaProducer, names: Names, patience: float) -> None:
+        self._producer = producer
+        self._names = names
+        self._patience = patience
+
+    def begin(self) -> None:
+        with translated():
+            self._producer.begin_transaction()
+
+    def write(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
+        with translated():
+            return _send_all(self._producer, self._names, records, self._patience)
+
+    def store(self, stored: Mapping[Place, Stored], membership: Membership | None) -> None:
+        positions = {
+            self._names.place(place): OffsetAndMetadata(offset, metadata, -1)
+            for place, (offset, metadata) in stored.items()
+        }
+        with translated():
+            self._producer.send_offsets_to_transaction(positions, membership)
+
+    def end(self) -> None:
+        with translated():
+            self._producer.commit_transaction()
+
+    def close(self) -> None:
+        _close_aside(self._producer)
+
+
+class Writer:
+    """See `driver.Writer`."""
+
+    def __init__(self, producer: KafkaProducer, names: Names, patience: float) -> None:
+        self._producer = producer
+        self._names = names
+        self._patience = patience
+        self._failed = False
+
+    def append(self, records: Sequence[Appended]) -> list[int]:
+        # A producer that lost its broker may keep a batch for ever, and all later ones behind it.
+        self._failed = True
+        with translated():
+            offsets = _send_all(self._producer, self._names, records, self._patience)
+        self._failed = False
+        return offsets
+
+    def close(self) -> None:
+        if self._failed:
+            _close_aside(self._producer)
+            return
+        with translated():
+            self._producer.close(timeout=self._patience)
+
+
+def _send_all(
+    producer: KafkaProducer,
+    names: Names,
+    records: Sequence[Outgoing] | Sequence[Appended],
+    patience: float,
+) -> list[int]:
+    """Send records, wait for every one of them, and return their offsets."""
+    send, theirs, futures = producer.send, names.theirs, []
+    for topic, partition, key, value, *timestamp in records:
+        sent = NoKey if value is None and key is None else key
+        futures.append(send(theirs[topic], value, sent, None, partition, *timestamp))
+    producer.flush(timeout=patience + 10)
+    offsets = []
+    for future in futures:
+        if not future.succeeded():
+            raise future.exception or kafka_errors.KafkaTimeoutError("a record was not sent")
+        offsets.append(future.value.offset)
+    return offsets
+
+
+def _close_aside(producer: KafkaProducer) -> None:
+    """Close a producer that may be stuck, without waiting: it gives up by itself before long."""
+
+    def run() -> None:
+        with suppress(kafka_errors.KafkaError, RuntimeError):
+            producer.close(timeout=CLOSING_SECONDS)
+
+    threading.Thread(target=run, name="closing a producer", daemon=True).start()

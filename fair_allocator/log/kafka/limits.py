@@ -1,0 +1,26 @@
+"""What is refused before it is sent: a broker would refuse it too, at a higher price."""
+
+from collections.abc import Iterable, Mapping
+
+from fair_allocator.log.base import HINT_BYTES, INPUTS, RECORD_BYTES, Outgoing
+
+
+def require_size(key: bytes | None, value: bytes | None) -> None:
+    """Refuse a record that is too large: it would spoil the transaction, and some clients more."""
+    size = len(key or b"") + len(value or b"")
+    if size > RECORD_BYTES:
+        raise ValueError(f"key and value take {size:,} bytes, a record at most {RECORD_BYTES:,}")
+
+
+def require_committable(
+    outgoing: Iterable[Outgoing], offsets: Iterable[tuple[str, int]], hints: Mapping[int, str]
+) -> None:
+    """Refuse a commit that no log would take."""
+    for _, _, key, value in outgoing:
+        require_size(key, value)
+    for hint in hints.values():
+        if len(hint.encode()) > HINT_BYTES:
+            raise ValueError(f"a hint takes at most {HINT_BYTES} bytes: {hint[:40]!r}...")
+    for topic, _ in offsets:
+        if topic not in INPUTS:
+            raise ValueError(f"{topic!r} is not an input, it has no committed position")

@@ -1,0 +1,395 @@
+"""The service's side of the log on Kafka.
+
+Every commit is a transaction under the instance's own id that carries the group's positions, with
+the proof of membership in the generation that assigned the partitions. So it can only happen while
+the group's coordinator takes this instance for their owner: whoever was thought dead and comes
+back is refused.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Final
+
+from fair_allocator.errors import (
+    CommitFailed,
+    ConfigurationError,
+    LogError,
+    LogLocked,
+    LogUnavailable,
+)
+from fair_allocator.log.base import (
+    INPUTS,
+    JOURNAL,
+    Committed,
+    Log,
+    Outgoing,
+    Ownership,
+    Record,
+)
+from fair_allocator.log.interleaving import by_time
+from fair_allocator.log.kafka.driver import (
+    Driver,
+    DriverError,
+    Edge,
+    InstanceFenced,
+    Membership,
+    Place,
+    Transactions,
+    WriterFenced,
+)
+from fair_allocator.log.kafka.limits import require_committable
+from fair_allocator.log.kafka.positions import CARRIER, as_committed, partitions_noted, to_store
+from fair_allocator.log.kafka.reading import Scanner, gone, reaching
+from fair_allocator.log.kafka.settings import KafkaSettings
+from fair_allocator.log.kafka.topics import grown, partitions_of, require_keeping
+from fair_allocator.log.kafka.transaction import commit
+
+logger = logging.getLogger(__name__)
+
+SLICE_SECONDS: Final = 0.05
+"""Longest wait within the client, so that what the group decides is handed on soon."""
+
+QUIET_SECONDS: Final = 5.0
+"""After so long without a record or a commit, see whether a commit would still work."""
+
+
+class KafkaLog(Log):
+    """The service's side of the log on Kafka.
+
+    Parameters
+    ----------
+    driver
+        The client library to use.
+    partitions
+        How many the topics must have; None takes what is there.
+    """
+
+    def __init__(
+        self, driver: Driver, settings: KafkaSettings, partitions: int | None = None
+    ) -> None:
+        self._driver = driver
+        self._settings = settings
+        self._wanted = partitions
+        self._undo: ExitStack | None = None
+        self._forget_everything()
+
+    def _forget_everything(self) -> None:
+        self._owned: frozenset[int] = frozenset()
+        self._assigned: frozenset[int] | None = None
+        self._rearranging = False
+        self._raised: BaseException | None = None
+        self._membership: Membership | None = None
+        self._transactions: Transactions | None = None
+        self._positions: dict[Place, int] = {}
+        self._committed: dict[int, Committed] = {}
+        self._journal_ends: dict[int, int] = {}
+        self._heard = time.monotonic()
+
+    @property
+    def partitions(self) -> int:
+        self._require_open()
+        return self._partitions
+
+    def open(self, handler: Ownership) -> None:
+        settings, driver = self._settings, self._driver
+        self._forget_everything()
+        with ExitStack() as undo, reaching(settings):
+            self._admin = driver.admin()
+            undo.callback(self._admin.close)
+            counts = self._admin.partition_counts()
+            self._partitions = partitions_of(counts, settings.topics, self._wanted)
+            require_keeping(self._admin, settings.topics)
+            self._scanner = Scanner(driver, self._admin, settings)
+            undo.callback(self._scanner.close)
+            self._settle()
+            undo.callback(self._drop_transactions)
+            self._group = driver.group_reader(self)
+            undo.callback(self._group.close)
+            self._check_growth()
+            self._handler = handler
+            self._undo = undo.pop_all()
+
+    def _check_growth(self) -> None:
+        first = CARRIER, 0
+        stored = self._group.stored([first]).get(first)
+        was = None if stored is None else partitions_noted(stored)
+        if was is not None and was != self._partitions:
+            raise grown(was, self._partitions, self._settings.topics[JOURNAL])
+
+    def close(self) -> None:
+        if self._undo is not None:
+            undo, self._undo = self._undo, None
+            with reaching(self._settings):
+                undo.close()
+
+    def _require_open(self) -> None:
+        if self._undo is None:
+            raise LogUnavailable("the log is not open")
+
+    def _require_owned(self, partition: int) -> None:
+        self._require_open()
+        if partition not in self._owned:
+            raise ValueError(f"partition {partition} is not owned")
+
+    # -- what the group decides (see `driver.GroupListener`) -----------------------------------
+
+    def revoking(self) -> None:
+        """Let the handler commit while it still can; what it raises comes out of the poll."""
+        self._rearranging = True
+        try:
+            if self._owned:
+                self._handler.losing(sorted(self._owned))
+        except BaseException as error:  # a listener must not raise
+            self._raised = error
+
+    def assigned(self, places: Sequence[Place], proof: Membership | None) -> None:
+        """Note what is owned; the handler is told when the client has returned."""
+        self._membership, self._rearranging = proof, False
+        partitions = frozenset(partition for _, partition in places)
+        beyond = max(partitions, default=0) + 1
+        alone = [p for p in partitions if any((topic, p) not in places for topic in INPUTS)]
+        if beyond > self._partitions:
+            self._raised = grown(self._partitions, beyond, self._settings.topics[JOURNAL])
+        elif alone:
+            self._raised = ConfigurationError(
+                f"group {self._settings.group!r} assigns the inputs of partition {min(alone)} to "
+                "different members: all must use the range assignment and read the same topics"
+            )
+        self._assigned = partitions
+
+    def evicted(self) -> None:
+        """Note that the group went on without this member."""
+        self._membership, self._rearranging = None, True
+        self._assigned = frozenset()
+
+    def _hand_over(self) -> None:
+        """Tell the handler what changed hands."""
+        if self._raised is not None:
+            raised, self._raised = self._raised, None
+            raise raised
+        if self._assigned is None:
+            return
+        assigned, self._assigned = self._assigned, None
+        # Nothing here may fail but the handler: what it was not told is read by nobody.
+        kept = self._go_on_with(self._unchanged(self._owned & assigned))
+        lost, gained = sorted(self._owned - kept), sorted(assigned - kept)
+        self._owned = assigned
+        for partition in sorted(kept):
+            logger.info("partition %d: kept, nobody else wrote to its journal", partition)
+        for known in (self._committed, self._journal_ends):
+            for partition in lost:
+                known.pop(partition, None)
+        try:
+            if lost:
+                self._handler.lost(lost)
+        finally:
+            if gained:
+                self._handler.gained(gained)
+
+    def _go_on_with(self, partitions: frozenset[int]) -> frozenset[int]:
+        """Read on where partitions were left, and nothing else; return those where it works."""
+        self._positions = {at: to for at, to in self._positions.items() if at[1] in partitions}
+        try:
+            self._group.seek(self._positions)
+        except DriverError:
+            self._positions.clear()
+            return frozenset()
+        return partitions
+
+    def _edges_of(self, places: Sequence[Place]) -> list[tuple[int, int]]:
+        """Return where places start and end."""
+        with reaching(self._settings):
+            starts = self._admin.offsets(places, Edge.START)
+            ends = self._admin.offsets(places, Edge.END)
+        return [(starts[place], ends[place]) for place in places]
+
+    def _unchanged(self, partitions: frozenset[int]) -> frozenset[int]:
+        """Return those in whose journals nobody else wrote while the group was rearranged."""
+        known = {
+            (JOURNAL, p): self._journal_ends[p] for p in partitions & self._journal_ends.keys()
+        }
+        try:
+            ends = self._scanner.ends(known) if known else {}
+        except DriverError:
+            return frozenset()
+        return frozenset(at[1] for at, end in ends.items() if end == known[at])
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def poll(self, timeout_seconds: float, limit: int) -> list[Record]:
+        self._require_open()
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            with reaching(self._settings):
+                blocks = self._group.poll(min(left, SLICE_SECONDS), limit)
+                self._hand_over()
+            blocks = [block for block in blocks if block[0][:2] in self._positions]
+            if blocks:
+                self._heard = time.monotonic()
+                for block in blocks:
+                    topic, partition, offset, *_ = block[-1]
+                    self._positions[topic, partition] = offset + 1
+                return by_time(blocks)
+            self._require_answer()
+            if left <= 0:
+                return []
+
+    def _require_answer(self) -> None:
+        """Notice an outage, or a rival under the same name: to the client it is only silence."""
+        if time.monotonic() - self._heard <= QUIET_SECONDS:
+            return
+        mine = None if self._rearranging else next(iter(self._committed), None)
+        if mine is not None:
+            self.commit([], {}, {mine: self._committed[mine].hint})  # changes nothing
+        else:
+            with reaching(self._settings):
+                self._admin.offsets([(JOURNAL, 0)], Edge.END)
+        self._heard = time.monotonic()
+
+    def committed(self, partition: int) -> Committed:
+        self._require_owned(partition)
+        with reaching(self._settings):
+            self._settle()
+            stored = self._group.stored([(topic, partition) for topic in INPUTS])
+        committed = self._committed[partition] = as_committed(stored)
+        return committed
+
+    def seek(self, partition: int, offsets: Mapping[str, int]) -> dict[str, int]:
+        self._require_owned(partition)
+        places = [(topic, partition) for topic in INPUTS]
+        positions = {}
+        for at, (start, end) in zip(places, self._edges_of(places), strict=True):
+            positions[at] = offsets.get(at[0], start)
+            self._require_within(at, positions[at], start, end)
+        with reaching(self._settings):
+            self._group.seek(positions)
+        self._positions |= positions
+        return {topic: position for (topic, _), position in positions.items()}
+
+    def _require_within(self, place: Place, position: int, start: int, end: int) -> None:
+        if not start <= position <= end:
+            why = f"it holds those from {start} to {end}"
+            raise gone(self._settings, place, position, why)
+
+    def journal_start(self, partition: int) -> int:
+        self._require_owned(partition)
+        return self._edges_of([(JOURNAL, partition)])[0][0]
+
+    def read_journal(self, partition: int, start: int) -> Iterator[Record]:
+        self._require_owned(partition)
+        with reaching(self._settings):
+            self._settle()
+        place = JOURNAL, partition
+        ((first, end),) = self._edges_of([place])
+        self._require_within(place, start, first, end)
+        # The end of one's own last transaction may not be seen yet.
+        self._journal_ends[partition] = max(end, self._journal_ends.get(partition, 0))
+        return self._scanner.scan(place, start, end)
+
+    def end_offsets(self) -> dict[Place, int]:
+        self._require_open()
+        places = [(topic, p) for topic in (*INPUTS, JOURNAL) for p in sorted(self._owned)]
+        if not places:
+            return {}
+        with reaching(self._settings):
+            return self._admin.offsets(places, Edge.END)
+
+    def behind(self) -> dict[Place, int]:
+        self._require_open()
+        places = list(self._positions)
+        if not places:
+            return {}
+        with reaching(self._settings):
+            ends = self._admin.offsets(places, Edge.END)
+            return {at: max(0, end - self._group.position(at)) for at, end in ends.items()}
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        outgoing: Sequence[Outgoing],
+        offsets: Mapping[tuple[str, int], int],
+        hints: Mapping[int, str],
+    ) -> list[int]:
+        self._require_open()
+        require_committable(outgoing, offsets, hints)
+        touched = {r.partition for r in outgoing} | {p for _, p in offsets} | set(hints)
+        if not touched:
+            return []
+        try:
+            after = self._after(touched, offsets, hints)
+            stored = to_store(after, self._partitions)
+            given = commit(self._settle(), outgoing, stored, self._proof())
+        except (DriverError, LogError) as error:
+            self._spoil()
+            if isinstance(error, InstanceFenced | LogLocked):
+                with reaching(self._settings):
+                    raise
+            raise CommitFailed(f"the commit failed: {self._explained(error)}") from error
+        self._heard = time.monotonic()
+        self._committed |= after
+        for record, offset in zip(outgoing, given, strict=True):
+            if record.topic == JOURNAL:
+                # One past the record, and one past the marker that ends the transaction.
+                self._journal_ends[record.partition] = offset + 2
+        return given
+
+    def _explained(self, error: Exception) -> str:
+        if not isinstance(error, WriterFenced):
+            return str(error)
+        return (
+            f"{error}: it took longer than kafka.transaction_seconds, or another process has the "
+            f"kafka.transactional_id {self._settings.writer!r}; give each its own"
+        )
+
+    def _proof(self) -> Membership:
+        if self._membership is None:
+            raise DriverError(f"this instance is no member of group {self._settings.group!r} now")
+        return self._membership
+
+    def _after(
+        self,
+        touched: set[int],
+        offsets: Mapping[tuple[str, int], int],
+        hints: Mapping[int, str],
+    ) -> dict[int, Committed]:
+        """Return what will be committed for partitions when the transaction has happened."""
+        after = {}
+        for partition in touched:
+            if partition not in self._owned:
+                raise DriverError(f"partition {partition} is not owned")
+            known = self._committed.get(partition) or self.committed(partition)
+            moved = {t: offsets[t, partition] for t in INPUTS if (t, partition) in offsets}
+            hint = hints.get(partition, known.hint)
+            after[partition] = Committed(known.offsets | moved, hint)
+        return after
+
+    def _settle(self) -> Transactions:
+        """Return the writer; a new one has ended whatever the last one left in doubt."""
+        if self._transactions is None:
+            self._transactions = self._driver.transactions(self._settings.writer)
+        return self._transactions
+
+    def _drop_transactions(self) -> None:
+        if self._transactions is not None:
+            transactions, self._transactions = self._transactions, None
+            transactions.close()
+
+    def _spoil(self) -> None:
+        """Forget all that rests on a commit that may not have happened."""
+        self._drop_transactions()
+        self._group.pause(list(self._positions))
+        self._positions.clear()
+        self._committed.clear()
+        self._journal_ends.clear()
+
+    def trim_journal(self, partition: int, before: int) -> None:
+        self._require_owned(partition)
+        place = JOURNAL, partition
+        ((start, end),) = self._edges_of([place])
+        if before > start:
+            with reaching(self._settings):
+                self._admin.delete_before({place: min(before, end)})

@@ -1,0 +1,56 @@
+"""What the group stores for a partition: positions, and a hint in the metadata of one of them.
+
+The metadata of the carrier is the number of partitions, "=" or "-", and the hint. The number is
+how a topic that has grown is noticed; "-" says that the position beside it is none, since Kafka
+stores no metadata without one.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from fair_allocator.log.base import Committed
+from fair_allocator.log.kafka.driver import Place, Stored
+
+CARRIER: Final = "requests"
+"""The input whose position carries the hint."""
+
+_CARRIED: Final = re.compile(r"(\d+)([=-])(.*)", re.S)
+
+
+def to_store(committed: Mapping[int, Committed], partitions: int) -> dict[Place, Stored]:
+    """Return what to store for each partition: always something, so that the commit is fenced."""
+    stored = {}
+    for partition, each in committed.items():
+        for topic, offset in each.offsets.items():
+            stored[topic, partition] = Stored(offset, "")
+        stored[CARRIER, partition] = _carried(each, partitions)
+    return stored
+
+
+def _carried(committed: Committed, partitions: int) -> Stored:
+    position = committed.offsets.get(CARRIER)
+    sign = "-" if position is None else "="
+    return Stored(position or 0, f"{partitions}{sign}{committed.hint}")
+
+
+def partitions_noted(stored: Stored) -> int | None:
+    """Return how many partitions there were; None if somebody else stored this."""
+    match = _CARRIED.fullmatch(stored.metadata)
+    return int(match[1]) if match else None
+
+
+def as_committed(stored: Mapping[Place, Stored]) -> Committed:
+    """Read what was stored for one partition.
+
+    >>> as_committed({("requests", 0): Stored(0, "4-17"), ("rewards", 0): Stored(3, "")})
+    Committed(offsets={'rewards': 3}, hint='17')
+    """
+    offsets, hint = {}, ""
+    for (topic, _), (offset, metadata) in stored.items():
+        match = _CARRIED.fullmatch(metadata) if topic == CARRIER else None
+        if match:
+            hint = match[3]
+        if not match or match[2] == "=":
+            offsets[topic] = offset
+    return Committed(offsets, hint)

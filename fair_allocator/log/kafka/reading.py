@@ -1,0 +1,149 @@
+"""Reading one place from a position to another, through a driver."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from fair_allocator.errors import LogLocked, LogUnavailable, OffsetGone
+from fair_allocator.log.base import Record
+from fair_allocator.log.kafka.driver import (
+    Admin,
+    Driver,
+    DriverError,
+    Edge,
+    InstanceFenced,
+    Place,
+    PositionGone,
+    Reader,
+    Unreachable,
+)
+from fair_allocator.log.kafka.settings import KafkaSettings, longest_wait
+
+CHUNK_RECORDS: Final = 2_000
+SLICE_SECONDS: Final = 0.02
+
+MARKER_SECONDS: Final = 0.5
+MARKER_PAUSE_SECONDS: Final = 0.005
+"""How long the end of a transaction may take to be seen in its partitions, and when to look."""
+
+
+@contextmanager
+def reaching(settings: KafkaSettings) -> Iterator[None]:
+    """Turn a driver's error into the log's, with what can be done about it."""
+    try:
+        yield
+    except Unreachable as error:
+        check = "the address and port, and kafka.security_protocol"
+        if settings.security.uses_sasl:
+            check += ", kafka.sasl_mechanism, user name and password"
+        raise LogUnavailable(
+            f"no answer from Kafka at {settings.bootstrap_servers} ({error}): check {check}"
+        ) from error
+    except InstanceFenced as error:
+        raise LogLocked(
+            f"another process runs as instance {settings.instance!r} of group "
+            f"{settings.group!r}: give each its own kafka.instance",
+            None,
+        ) from error
+    except PositionGone as error:
+        raise OffsetGone(str(error)) from error
+    except DriverError as error:
+        raise LogUnavailable(f"Kafka at {settings.bootstrap_servers}: {error}") from error
+
+
+def gone(settings: KafkaSettings, place: Place, position: int, why: str) -> OffsetGone:
+    """Return the error for a position that the log does not hold."""
+    topic, partition = place
+    return OffsetGone(
+        f"{topic}/{partition} ({settings.topics[topic]}): there is no position {position}: {why}"
+    )
+
+
+class Scanner:
+    """Reads ranges of places; several reads may go on side by side."""
+
+    def __init__(self, driver: Driver, admin: Admin, settings: KafkaSettings) -> None:
+        self._driver = driver
+        self._admin = admin
+        self._settings = settings
+        self._opened: Reader | None = None
+        self._patience = longest_wait(settings.transaction_seconds)
+
+    @property
+    def _reader(self) -> Reader:
+        if self._opened is None:
+            self._opened = self._driver.reader()
+        return self._opened
+
+    def start(self, place: Place) -> int:
+        """Return where a place starts."""
+        with reaching(self._settings):
+            return self._admin.offsets([place], Edge.START)[place]
+
+    def end(self, place: Place) -> int:
+        """Return the end of what is committed, which is not within a transaction.
+
+        A commit may have returned before its end is seen everywhere: that is waited for.
+        """
+        deadline = time.monotonic() + MARKER_SECONDS
+        with reaching(self._settings):
+            end = self._admin.offsets([place], Edge.END)[place]
+            while True:
+                stable = self._admin.offsets([place], Edge.STABLE)[place]
+                if stable >= end or time.monotonic() > deadline:
+                    return stable
+                time.sleep(MARKER_PAUSE_SECONDS)
+
+    def ends(self, known: Mapping[Place, int]) -> dict[Place, int]:
+        """Return where places end, open transactions included.
+
+        Ends that are `known` already, though not everywhere yet, are waited for.
+        """
+        deadline = time.monotonic() + MARKER_SECONDS
+        while True:
+            ends = self._admin.offsets(list(known), Edge.END)
+            late = any(ends[place] < end for place, end in known.items())
+            if not late or time.monotonic() > deadline:
+                return ends
+            time.sleep(MARKER_PAUSE_SECONDS)
+
+    def scan(self, place: Place, start: int, stop: int) -> Iterator[Record]:
+        """Yield what is committed between two positions.
+
+        The end may lie in transactions that are not over yet: it waits for them.
+        """
+        try:
+            yield from self._scan(place, start, stop)
+        finally:
+            if self._opened is not None:
+                self._opened.rest()
+
+    def _scan(self, place: Place, start: int, stop: int) -> Iterator[Record]:
+        position, moved = start, time.monotonic()
+        while position < stop:
+            with reaching(self._settings):
+                records, reached = self._reader.read(place, position, CHUNK_RECORDS, SLICE_SECONDS)
+                if position > start:
+                    first = self._admin.offsets([place], Edge.START)[place]
+                    if first > position:
+                        raise gone(self._settings, place, position, f"the oldest is now {first}")
+            if reached > position:
+                moved = time.monotonic()
+            elif time.monotonic() - moved > self._patience:
+                raise LogUnavailable(
+                    f"{self._settings.topics[place[0]]}/{place[1]} cannot be read beyond "
+                    f"{position}: a transaction of another writer has been open for "
+                    f"{self._patience:g} s; find it with kafka-transactions.sh and abort it"
+                )
+            for record in records:
+                if record.offset >= stop:
+                    return
+                yield record
+            position = reached
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._opened is not None:
+            reader, self._opened = self._opened, None
+            reader.close()

@@ -1,0 +1,130 @@
+"""The long form: breaks services and broker for as long as wanted, and says what was seen.
+
+    python -m tests.chaos --minutes 15 --client kafka-python
+    python -m tests.chaos --client confluent --case zombie_comes_back --seed 7
+
+Each turn plays every case with a seed of its own, which is printed, so that a failure can be
+played again. It ends with a table, and with 1 if an invariant was broken.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.timing import table
+from tests.broker.choice import private_broker
+from tests.broker.java import JavaBroker
+from tests.chaos.cases import CASES
+from tests.chaos.site import Site, site
+
+CLIENTS = {"kafka-python": "kafka", "confluent": "confluent"}
+
+
+@dataclass
+class Tally:
+    """What was seen of one case."""
+
+    plays: int = 0
+    failures: list[str] = field(default_factory=list)
+    inputs: int = 0
+    outputs: int = 0
+    restarts: int = 0
+    breaks: Counter[str] = field(default_factory=Counter)
+
+
+def play(
+    broker: JavaBroker,
+    folder: Path,
+    client: str,
+    name: str,
+    seed: int,
+    intensity: int,
+    tally: Tally,
+) -> None:
+    """Play a case with topics of its own, and note what was seen."""
+    tally.plays += 1
+    with site(folder, broker.bootstrap, client, seed) as played:
+        played.broker, played.intensity = broker, intensity
+        try:
+            CASES[name](played)
+            tally.outputs += played.check()
+        except Exception as error:
+            tally.failures.append(f"{name} --seed {seed}: {error}"[:2_000])
+        _note(played, tally)
+
+
+def _note(played: Site, tally: Tally) -> None:
+    tally.inputs += sum(load.sent for load in played.loads)
+    tally.restarts += played.restarts
+    tally.breaks += played.breaks
+
+
+def report(tallies: dict[str, Tally]) -> str:
+    rows: list[list[object]] = [
+        ["case", "played", "broken", "inputs", "records out", "restarts", "failed"]
+    ]
+    for name, tally in tallies.items():
+        if tally.plays:
+            broken = ", ".join(f"{count} {what}" for what, count in sorted(tally.breaks.items()))
+            rows.append(
+                [
+                    name.replace("_", " "),
+                    tally.plays,
+                    broken or "-",
+                    f"{tally.inputs:,}",
+                    f"{tally.outputs:,}",
+                    tally.restarts,
+                    len(tally.failures),
+                ]
+            )
+    return table(rows)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.chaos",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--minutes", type=float, default=15.0, help="after which no case begins")
+    parser.add_argument("--client", choices=CLIENTS, default="kafka-python")
+    parser.add_argument("--case", choices=CASES, action="append", help="only this one; repeatable")
+    parser.add_argument("--seed", type=int, help="of the first turn; by default the time")
+    parser.add_argument("--intensity", type=int, default=2, help="breaks for one of the short form")
+    arguments = parser.parse_args(argv)
+    seed = int(time.time()) if arguments.seed is None else arguments.seed
+    names = arguments.case or list(CASES)
+    tallies = {name: Tally() for name in names}
+    deadline = time.monotonic() + 60 * arguments.minutes
+    turn = 0
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        private_broker(Path(folder, "broker")) as broker,
+    ):
+        while time.monotonic() < deadline:
+            name = names[turn % len(names)]
+            this_seed = seed + turn // len(names)
+            print(f"{name} --seed {this_seed} ...", end=" ", flush=True)
+            tally, began = tallies[name], time.monotonic()
+            before = len(tally.failures)
+            place = Path(folder, f"{turn}")
+            client = CLIENTS[arguments.client]
+            play(broker, place, client, name, this_seed, arguments.intensity, tally)
+            verdict = "held" if len(tally.failures) == before else f"FAILED: {tally.failures[-1]}"
+            print(f"{verdict} ({time.monotonic() - began:.0f} s)", flush=True)
+            turn += 1
+    print(f"\n{arguments.client}, seeds from {seed}, {arguments.minutes:g} minutes\n")
+    print(report(tallies))
+    failures = [text for tally in tallies.values() for text in tally.failures]
+    for text in failures:
+        print(f"\n{text}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

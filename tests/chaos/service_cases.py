@@ -1,0 +1,107 @@
+"""What happens to services: they die, hang, come and go.
+
+Every case breaks something on purpose under load; what is then held against the topics is the
+same each time (see `Site.check`).
+"""
+
+import time
+
+from tests.chaos.instance import TRY_AGAIN, eventually
+from tests.chaos.site import PARTITIONS, Site
+from tests.verifier import require
+
+
+def killed_at_random_moments(site: Site) -> None:
+    """`kill -9`, again and again, anywhere between the start and the next commit."""
+    one = site.instance("one")
+    site.load(1_600 * site.intensity)
+    for _ in range(site.rounds(4)):
+        time.sleep(site.rng.uniform(0.2, 1.8))
+        one.kill()
+        one.start()
+
+
+def stopped_under_load(site: Site) -> None:
+    """SIGTERM lets it finish the step and exit 0, whatever comes in."""
+    one = site.instance("one").serving(PARTITIONS)
+    site.load(800 * site.intensity)
+    for _ in range(site.rounds(2)):
+        time.sleep(site.rng.uniform(0.05, 0.5))
+        code = one.terminate()
+        require(code == 0, "stopped with", code, one.said()[-3000:])
+        one.start().serving(PARTITIONS)
+
+
+def zombie_comes_back(site: Site) -> None:
+    """An instance hangs for longer than its session, another takes over, the first goes on."""
+    one, two = site.instance("one"), site.instance("two")
+    one.serving()
+    two.serving()
+    site.load(2_400 * site.intensity)
+    for round in range(site.rounds(2)):
+        asleep, awake = (one, two) if round % 2 == 0 else (two, one)
+        time.sleep(site.rng.uniform(0.2, 0.6))
+        before = awake.restored(), asleep.restored(), asleep.kept()
+        asleep.suspend()
+        awake.serving(after=before[0])  # what the other had
+        time.sleep(site.rng.uniform(0.0, 0.5))
+        asleep.resume()
+        asleep.back(*before[1:])
+
+
+def instances_come_and_go(site: Site) -> None:
+    """Two and three instances share the partitions, join, leave and die under load."""
+    one = site.instance("one").serving(PARTITIONS)
+    site.load(2_000 * site.intensity)
+    for _ in range(site.rounds(1)):
+        two = site.instance("two").serving()
+        three = site.instance("three").serving()
+        code = two.terminate()
+        require(code == 0, "stopped with", code, two.said()[-3000:])
+        three.kill()
+        three.start()
+        two.start()
+        one.kill()
+        one.start().serving()
+
+
+def transaction_older_than_its_timeout(site: Site) -> None:
+    """An instance hangs in a transaction until the broker aborts it, yet keeps its membership."""
+    one = site.instance("one", session_seconds=25.0, transaction_seconds=1.0)
+    one.serving(PARTITIONS)
+    site.load(1_600 * site.intensity)
+    for _ in range(12):
+        time.sleep(site.rng.uniform(0.05, 0.15))
+        one.suspend()
+        time.sleep(2.5)  # the broker looks for such transactions every second
+        one.resume()
+        if one.said().count("restoring after") >= site.rounds(1):
+            return
+    raise AssertionError("no transaction was under way in any of 12 attempts")
+
+
+def same_transactional_id_twice(site: Site) -> None:
+    """Two instances are given one transactional id: each ends what the other has under way."""
+    two = site.instance("two", transactional_id="the-same").serving(PARTITIONS)
+    site.load(800, per_second=200)
+    one = site.instance("one", transactional_id="the-same").serving()
+    eventually(
+        lambda: "kafka.transactional_id" in one.said() + two.said(),
+        "the collision is explained",
+        20,
+    )
+    one.kill()
+    del site.instances["one"]
+
+
+def same_instance_twice(site: Site) -> None:
+    """Two processes are given one name: one of them ends and says why, the other goes on."""
+    first = site.instance("one").serving(PARTITIONS)
+    site.load(2_000)
+    second = site.instance("one")
+    eventually(lambda: (first.exit_code, second.exit_code) != (None, None), "one of them ends")
+    require(None in (first.exit_code, second.exit_code), "both have ended:", first.said()[-3000:])
+    ended = first if first.exit_code is not None else second
+    require(ended.exit_code == TRY_AGAIN, "ended with", ended.exit_code, ended.said()[-3000:])
+    require("kafka.instance" in ended.said(), "the way out is not named:", ended.said()[-3000:])
+    site.instances["one"] = second if ended is first else first

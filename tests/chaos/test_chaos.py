@@ -1,0 +1,47 @@
+"""The short form: every case once, the main ones on both clients; seeds are in the names.
+
+The long form is `python -m tests.chaos`.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker.choice import private_broker
+from tests.broker.java import JavaBroker
+from tests.chaos.cases import BROKER, CASES, MAIN
+from tests.chaos.site import site
+
+SEED = 1
+BREAKING = {case.__name__ for case in BROKER}
+
+
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaBroker]:
+    """A broker that may be broken: the cases that do so run one after the other."""
+    with private_broker(tmp_path_factory.mktemp("own") / "broker") as broker:
+        yield broker
+
+
+def _played(client: str, names: Iterator[str]) -> Iterator[object]:
+    for name in names:
+        # Side by side on the shared broker; one after the other where the broker is broken.
+        group = "broken broker" if name in BREAKING else f"{client} {name}"
+        yield pytest.param(
+            client, name, id=f"{client}-{name}", marks=pytest.mark.xdist_group(group)
+        )
+
+
+@pytest.mark.parametrize(
+    ("client", "name"), [*_played("kafka", iter(CASES)), *_played("confluent", iter(MAIN))]
+)
+def test_nothing_is_lost_and_nothing_counted_twice(
+    client: str, name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    own = request.getfixturevalue("own_broker") if name in BREAKING else None
+    address = request.getfixturevalue("broker") if own is None else own.bootstrap
+    with site(tmp_path, address, client, SEED) as played:
+        played.broker = own
+        CASES[name](played)
+        assert played.check() > 0

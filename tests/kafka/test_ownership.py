@@ -1,0 +1,218 @@
+"""Several instances on one log: who owns what, who may commit, and what a rebalance costs."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
+
+import pytest
+
+from fair_allocator.errors import CommitFailed, LogLocked
+from fair_allocator.log import JOURNAL, Incoming, LogClient, Outgoing
+from fair_allocator.log.kafka import CLIENTS, KafkaSettings, driver
+from fair_allocator.log.kafka.driver import (
+    Appended,
+    Driver,
+    DriverError,
+    Membership,
+    Place,
+    Stored,
+    WriterFenced,
+)
+from fair_allocator.log.kafka.transaction import commit
+from tests.conformance.conftest import PATIENCE_SECONDS, Service
+from tests.kafka_logs import OnKafka, fresh_settings, make_topics
+
+PARTITIONS = 4
+EVERY = range(PARTITIONS)
+
+pytestmark = pytest.mark.parametrize("client", CLIENTS)
+
+
+@pytest.fixture
+def settings(broker: str) -> KafkaSettings:
+    settings = fresh_settings(broker, session_seconds=3.0)
+    make_topics(settings, PARTITIONS)
+    return settings
+
+
+@pytest.fixture
+def start(client: str, settings: KafkaSettings) -> Iterator[Callable[[str], Service]]:
+    with ExitStack() as running:
+
+        def started(instance: str) -> Service:
+            log = OnKafka(client, replace(settings, instance=instance)).log()
+            service = Service(running.enter_context(log))
+            log.open(service)
+            return service
+
+        yield started
+
+
+@pytest.fixture
+def reader(client: str, settings: KafkaSettings) -> Iterator[LogClient]:
+    with OnKafka(client, settings).reader() as reader:
+        yield reader
+
+
+def poll_until(condition: Callable[[], bool], *services: Service) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, [service.calls for service in services]
+        for service in services:
+            service.log.poll(0.05, 100)
+
+
+def owned(service: Service) -> set[int]:
+    """Return what a service owns, by what it was told."""
+    mine: set[int] = set()
+    for name, partitions in service.calls:
+        if name == "gained":
+            mine.update(partitions)
+        elif name == "lost":
+            mine.difference_update(partitions)
+    return mine
+
+
+def entry(partition: int, value: bytes = b"entry") -> list[Outgoing]:
+    return [Outgoing(JOURNAL, partition, None, value)]
+
+
+def test_a_second_instance_takes_half_and_the_rest_stays_where_it_is(
+    start: Callable[[str], Service], reader: LogClient
+) -> None:
+    one = start("one").owning()
+    reader.append_many([Incoming("requests", None, b"%d" % p, p) for p in EVERY])
+    read = one.take(PARTITIONS)
+    for record in read:
+        place = record.topic, record.partition
+        one.log.commit(entry(record.partition), {place: record.offset + 1}, {})
+        list(one.log.read_journal(record.partition, 0))
+    one.calls.clear()
+    two = start("two")
+    poll_until(lambda: len(owned(two)) == PARTITIONS // 2, one, two)
+    poll_until(lambda: [name for name, _ in one.calls] == ["losing", "lost"], one, two)
+    lost = one.calls[-1][1]
+    assert set(lost) == owned(two)
+    assert len(lost) == PARTITIONS // 2, "what stayed was neither lost nor gained again"
+    reader.append_many([Incoming("requests", None, b"more", p) for p in EVERY])
+    seen: dict[str, set[int]] = {"one": set(), "two": set()}
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while sum(map(len, seen.values())) < PARTITIONS:
+        assert time.monotonic() < deadline, seen
+        for name, service in (("one", one), ("two", two)):
+            for record in service.log.poll(0.05, 10):
+                assert record.value == b"more", "nothing is read twice"
+                seen[name].add(record.partition)
+    assert seen["two"] == owned(two)
+
+
+class Remember:
+    """Keeps every proof of membership it was given."""
+
+    def __init__(self) -> None:
+        self.proofs: list[Membership | None] = []
+
+    def revoking(self) -> None: ...
+
+    def assigned(self, places: Sequence[Place], proof: Membership | None) -> None:
+        self.proofs.append(proof)
+
+    def evicted(self) -> None: ...
+
+
+def test_the_proof_of_an_older_generation_commits_nothing(
+    start: Callable[[str], Service], client: str, settings: KafkaSettings, reader: LogClient
+) -> None:
+    listener, made = Remember(), driver(client, replace(settings, instance="one"))
+    with closing(made.group_reader(listener)) as group:
+        while not listener.proofs:
+            group.poll(0.05, 1)
+        two = start("two")
+        while not owned(two) or len(listener.proofs) < 2:
+            group.poll(0.05, 1)
+            two.log.poll(0.05, 1)
+        old, *_, new = listener.proofs
+        stored = {("requests", 0): Stored(0, "")}
+        with closing(made.transactions("one")) as writer, pytest.raises(DriverError):
+            commit(writer, entry(0, b"of a zombie"), stored, old)
+        commit_as_successor(made, entry(0, b"of a member"), stored, new)
+    assert [record.value for record in reader.read(JOURNAL, 0)] == [b"of a member"]
+
+
+def commit_as_successor(
+    made: Driver, records: list[Outgoing], stored: dict[Place, Stored], proof: Membership | None
+) -> None:
+    """Commit under the id of a writer that is going down, whose last words may fence us once."""
+    for last in (False, True):
+        try:
+            with closing(made.transactions("one")) as writer:
+                commit(writer, records, stored, proof)
+        except WriterFenced:
+            if last:
+                raise
+        else:
+            return
+
+
+def test_a_writer_under_the_same_id_fences_the_older_one_which_comes_back(
+    start: Callable[[str], Service], client: str, settings: KafkaSettings, reader: LogClient
+) -> None:
+    one = start("one").owning()
+    one.log.commit(entry(0, b"1"), {("requests", 0): 0}, {})
+    usurper = driver(client, settings).transactions(f"{settings.group}/one")
+    usurper.close()
+    with pytest.raises(CommitFailed, match="transactional_id"):
+        one.log.commit(entry(0, b"2"), {("requests", 0): 0}, {})
+    one.resume(0)
+    one.log.commit(entry(0, b"3"), {("requests", 0): 0}, {})
+    assert [record.value for record in reader.read(JOURNAL, 0)] == [b"1", b"3"]
+
+
+def test_control_records_and_aborted_ones_do_not_keep_it_from_having_read_all(
+    start: Callable[[str], Service], settings: KafkaSettings, reader: LogClient
+) -> None:
+    one = start("one").owning()
+    one.nothing_left()
+    reader.append_many([Incoming("rewards", None, b"v", 0)] * 3, atomic=True)
+    assert one.log.behind()["rewards", 0] >= 3
+    one.take(3)
+    one.nothing_left()
+    abort(settings, [Appended("rewards", 0, None, b"never", None)] * 3)
+    one.nothing_left()
+    assert one.log.end_offsets()["rewards", 0] > 6
+
+
+def abort(settings: KafkaSettings, records: list[Appended]) -> None:
+    """Write records in a transaction that is aborted."""
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(
+        bootstrap_servers=settings.bootstrap_servers, transactional_id=f"{settings.group}-abort"
+    )
+    with producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        for record in records:
+            producer.send(settings.topics[record.topic], record.value, partition=record.partition)
+        producer.flush()
+        producer.abort_transaction()
+
+
+def test_an_idle_instance_whose_name_another_took_ends_with_the_way_out(
+    start: Callable[[str], Service], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fair_allocator.log.kafka.log.QUIET_SECONDS", 0.2)
+    one = start("one").owning()
+    start("one").owning()
+    with pytest.raises(LogLocked, match=r"another process runs as instance 'one'.*kafka.instance"):
+        poll_for_ever(one)
+
+
+def poll_for_ever(service: Service) -> None:
+    """Go on as a service does when its transactional id was taken, which may pass."""
+    while True:
+        try:
+            poll_until(lambda: False, service)
+        except CommitFailed:
+            service.log.committed(0)

@@ -1,0 +1,226 @@
+"""What the log on Kafka and the service do when things happen at the worst moment."""
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from fair_allocator.errors import ConfigurationError, OffsetGone
+from fair_allocator.log import INPUTS, JOURNAL
+from fair_allocator.log.kafka import KafkaLog, KafkaSettings
+from fair_allocator.probe import Probe
+from fair_allocator.service import Service, ServiceSettings
+from fair_allocator.shard import ShardSettings
+from tests.kafka.fake import Cluster, Member
+
+TURNS = 10
+"""More than enough for whatever goes on to be over."""
+
+
+class Changes(Probe):
+    """Remembers what was said of ownership."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, list[int]]] = []
+
+    def owned(self, change: str, partitions: Sequence[int]) -> None:
+        self.told.append((change, list(partitions)))
+
+
+class Instance:
+    """A service on a cluster in memory."""
+
+    def __init__(self, cluster: Cluster, *owned: int, **settings: Any) -> None:
+        self.member = Member(cluster)
+        self.changes = Changes()
+        shard = ShardSettings(
+            partitions=cluster.partitions, partitioner="none", template={"arms": {"a": "1/2"}}
+        )
+        self.log = KafkaLog(self.member, KafkaSettings("nowhere:1"))
+        self.service = Service(
+            self.log,
+            ServiceSettings(shard=shard, poll_seconds=0, **settings),
+            sleep=lambda _: None,
+            probe=self.changes,
+        )
+        self.log.open(self.service)
+        self.member.assign(*owned)
+
+    def turn(self, times: int = TURNS) -> None:
+        for _ in range(times):
+            self.service.step()
+
+
+def request(cluster: Cluster, number: int, partition: int = 0) -> None:
+    value = json.dumps({"pool": f"p{partition}", "request_id": f"r{number}"}).encode()
+    cluster.append("requests", partition, f"p{partition}".encode(), value)
+
+
+def decided(cluster: Cluster, partition: int = 0) -> int:
+    records = [record for record in cluster.records["assignments", partition] if record]
+    return sum(json.loads(record.value or b"")["type"] == "assignment" for record in records)
+
+
+@pytest.mark.parametrize("call", ["offsets", "stored", "seek"])
+def test_what_was_assigned_is_served_though_a_question_failed(call: str) -> None:
+    cluster = Cluster()
+    one = Instance(cluster, 0)
+    request(cluster, 1)
+    one.member.fail(call)
+    one.turn()
+    assert decided(cluster) == 1
+
+
+def test_what_was_assigned_is_served_though_the_writer_had_to_be_made_anew() -> None:
+    cluster = Cluster()
+    one = Instance(cluster, 0)
+    request(cluster, 1)
+    one.log._drop_transactions()
+    one.member.fail("transactions")
+    one.turn()
+    assert decided(cluster) == 1
+
+
+def test_positions_are_stored_after_the_records_are_written_and_before_the_end() -> None:
+    cluster = Cluster()
+    one = Instance(cluster, 0)
+    one.turn()
+    order: list[str] = []
+    for call in ("begin", "write", "store", "end"):
+        one.member.before[call] = [partial(order.append, call)]
+    request(cluster, 1)
+    one.turn()
+    assert order == ["begin", "write", "store", "end"]
+    assert decided(cluster) == 1
+
+
+@pytest.mark.parametrize("call", ["begin", "write", "store", "end"])
+def test_a_commit_that_failed_half_way_is_done_over(call: str) -> None:
+    cluster = Cluster()
+    one = Instance(cluster, 0)
+    one.turn()
+    one.member.fail(call)
+    request(cluster, 1)
+    one.turn()
+    assert decided(cluster) == 1
+
+
+def test_who_cannot_go_on_with_what_it_keeps_restores_it_and_lets_go_of_the_rest() -> None:
+    cluster = Cluster(2)
+    one = Instance(cluster, 0, 1)
+    request(cluster, 1, 0)
+    request(cluster, 1, 1)
+    one.turn()
+    one.member.assign(0)
+    one.member.fail("seek")
+    one.turn()
+    request(cluster, 2, 0)
+    one.turn()
+    assert set(one.service.shards) == {0}
+    assert decided(cluster, 0) == 2
+
+
+def test_what_is_kept_is_not_restored() -> None:
+    cluster = Cluster(2)
+    one = Instance(cluster, 0, 1)
+    request(cluster, 1)
+    one.turn()
+    kept = one.service.shards[0]
+    one.member.assign(0)
+    request(cluster, 2)
+    one.turn()
+    assert one.service.shards == {0: kept}
+    assert decided(cluster) == 2
+
+
+@pytest.mark.parametrize("before", [0, 1], ids=["of an empty journal", "of a journal"])
+def test_a_commit_of_the_owner_between_two_looks_is_no_offset_moved_by_hand(before: int) -> None:
+    cluster = Cluster()
+    owner = Instance(cluster, 0)
+    for number in range(before):
+        request(cluster, number)
+    owner.turn()
+
+    def decide_another() -> None:
+        request(cluster, 10 + decided(cluster))
+        owner.turn(2)
+
+    zombie = Instance(cluster, 0)
+    zombie.member.before["stored"] = [decide_another, decide_another]
+    zombie.turn(4)
+    assert decided(cluster) == before + 2
+    assert zombie.service.shards[0].offsets["requests"] == before + 2
+
+
+@pytest.mark.parametrize("call", ["read", "offsets"])
+def test_a_journal_that_its_owner_trims_under_a_restore_is_no_stop(call: str) -> None:
+    cluster = Cluster()
+    owner = Instance(cluster, 0, snapshot_entries=1)
+    request(cluster, 0)
+    owner.turn()
+
+    def decide_and_trim() -> None:
+        start = cluster.starts.get((JOURNAL, 0), 0)
+        while cluster.starts.get((JOURNAL, 0), 0) == start:
+            request(cluster, 10 + decided(cluster))
+            owner.turn(2)
+
+    zombie = Instance(cluster, 0)
+    zombie.member.before[call] = [decide_and_trim, decide_and_trim, decide_and_trim]
+    zombie.turn(1)
+    assert not zombie.service.shards, "the trim fell into the restore"
+    zombie.member.evict()
+    zombie.turn()
+    assert zombie.changes.told == [("gained", [0]), ("lost", [0])]
+
+
+def test_an_input_that_is_gone_is_a_stop() -> None:
+    cluster = Cluster()
+    one = Instance(cluster, 0)
+    request(cluster, 1)
+    one.turn()
+    request(cluster, 2)
+    request(cluster, 3)
+    cluster.starts["requests", 0] = 2
+    two = Instance(cluster, 0)
+    with pytest.raises(OffsetGone, match="requests/0"):
+        two.turn()
+
+
+def test_topics_that_grow_under_a_running_service_are_a_stop() -> None:
+    one = Instance(Cluster(2), 0, 1)
+    one.turn()
+    one.member.assign(0, 1, 2)
+    with pytest.raises(ConfigurationError, match="written with 2 partitions and has 3 now"):
+        one.turn()
+
+
+def test_inputs_of_one_partition_at_different_members_are_a_stop() -> None:
+    one = Instance(Cluster(2), 0)
+    one.turn()
+    one.member.decisions.append(lambda listener: listener.assigned([(INPUTS[0], 1)], "a proof"))
+    with pytest.raises(ConfigurationError, match="range assignment"):
+        one.turn()
+
+
+def test_what_was_announced_and_kept_and_is_evicted_later_counts_as_lost() -> None:
+    cluster = Cluster()
+    one = Instance(cluster, 0)
+    request(cluster, 1)
+    one.turn()
+    one.member.revoke()
+    one.member.assign(0)
+    one.turn()
+    request(cluster, 2)
+    one.turn()
+    one.member.evict()
+    one.turn()
+    assert one.changes.told == [("gained", [0]), ("lost", [0])]
+
+
+def test_no_two_instances_share_a_transactional_id() -> None:
+    one = KafkaSettings("nowhere:1", group="a-b", instance="c")
+    two = KafkaSettings("nowhere:1", group="a", instance="b-c")
+    assert one.writer != two.writer
