@@ -1,0 +1,1 @@
+"""What a team deploys: image, manifests, rules and dashboards."""

@@ -1,0 +1,248 @@
+"""The JSON of the page and of whoever wants to read it by a program.
+
+Names are whatever producers chose to send: they are data here, and text on the page.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from fair_allocator import __version__
+from fair_allocator.observe.figures import Figures
+from fair_allocator.observe.history import Point
+from fair_allocator.observe.reports import Report, urgency
+
+PAGE_ROWS: Final = 50
+MOST_ROWS: Final = 500
+
+Json = dict[str, Any]
+
+POOL_ORDERS: Final[Mapping[str, Callable[[Figures], Any]]] = {
+    "worst": urgency,
+    "name": lambda each: (each.of.name, each.of.partition),
+    "rounds": lambda each: (-each.of.rounds, each.of.name, each.of.partition),
+}
+ARM_ORDERS: Final = ("worst", "name", "pulls", "quota", "mean")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a client wants to see: which pools, in which order, and which arms of which pool."""
+
+    search: str = ""
+    sort: str = "worst"
+    page: int = 1
+    size: int = PAGE_ROWS
+    pool: str | None = None
+    partition: int | None = None
+    arm_search: str = ""
+    arm_sort: str = "worst"
+    arm_page: int = 1
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, str]) -> "Wish":
+        """Read a query; what it cannot mean raises `ValueError`."""
+        known: Json = dict(parameters)
+        for name in _NUMBERS:
+            if name in known:
+                known[name] = int(known[name])
+        try:
+            wish = cls(**known)
+        except TypeError as error:
+            raise ValueError(str(error)) from None
+        if (
+            wish.sort not in POOL_ORDERS
+            or wish.arm_sort not in ARM_ORDERS
+            or min(wish.page, wish.arm_page, wish.size) < 1
+            or wish.size > MOST_ROWS
+        ):
+            raise ValueError("a parameter is out of range")
+        return wish
+
+    @property
+    def of_pools(self) -> "Wish":
+        """What of it matters to the list of pools."""
+        return replace(
+            _ANYTHING, search=self.search, sort=self.sort, page=self.page, size=self.size
+        )
+
+    @property
+    def of_arms(self) -> "Wish":
+        """What of it matters to the list of a pool's arms."""
+        return replace(
+            _ANYTHING,
+            size=self.size,
+            arm_search=self.arm_search,
+            arm_sort=self.arm_sort,
+            arm_page=self.arm_page,
+        )
+
+
+_ANYTHING: Final = Wish()
+_NUMBERS: Final = ("page", "size", "arm_page", "partition")
+
+
+def encoded(content: object) -> bytes:
+    """Return JSON in ASCII, on one line."""
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+# -- all pools --------------------------------------------------------------------------------
+
+
+def overview(report: Report) -> Json:
+    """Return what is to be seen at a glance."""
+    view, figures = report.view, report.figures.values()
+    tallies = view.tallies
+    worst = report.worst
+    paused = sum(each.of.paused for each in figures)
+    lag = [
+        {
+            "topic": place[0],
+            "partition": place[1],
+            "records": records,
+            "seconds": tallies.lag_seconds[place],
+        }
+        for place, records in sorted(tallies.lag_records.items())
+    ]
+    return {
+        "time": view.time,
+        "view": view.number,
+        "version": __version__,
+        "partitions": tallies.partitions,
+        "pools": len(report.figures),
+        "paused": paused,
+        "retired": view.retired,
+        "unpromised": sum(each.of.terms.bound is None for each in figures),
+        "broken": len(report.broken),
+        "arms_broken": sum(report.figures[key].broken for key in report.broken),
+        "by_partition": view.by_partition,
+        "worst": None if worst is None else _pool_row(worst),
+        "rounds": sum(each.of.rounds for each in figures),
+        "assignments": sum(each.pulls for each in figures),
+        "forced": sum(each.forced for each in figures),
+        "rewards": sum(each.rewards for each in figures),
+        "pending": sum(each.of.open for each in figures),
+        "lag": lag,
+        "dead_letters": dict(tallies.dead_letters),
+        "rewards_ignored": dict(tallies.rewards_ignored),
+        "transactions": dict(tallies.transactions),
+    }
+
+
+def pool_page(report: Report, wish: Wish) -> Json:
+    """Return a page of pools in the order wished for."""
+    wanted = wish.search.casefold()
+    found = [
+        each for each in report.figures.values() if not wanted or wanted in each.of.name.casefold()
+    ]
+    found.sort(key=POOL_ORDERS[wish.sort])
+    rows, page, pages = _cut(found, wish.page, wish.size)
+    return {
+        "total": len(found),
+        "page": page,
+        "pages": pages,
+        "rows": [_pool_row(each) for each in rows],
+    }
+
+
+def _pool_row(each: Figures) -> Json:
+    of = each.of
+    return {
+        "name": of.name,
+        "partition": of.partition,
+        "rounds": of.rounds,
+        "arms": each.size,
+        "worst": each.worst,
+        "peak": each.peak,
+        "bound": of.terms.bound,
+        "rule": of.terms.rule,
+        "changing": of.terms.changing,
+        "broken": each.broken,
+        "paused": of.paused,
+        "assignments": each.pulls,
+        "forced": each.forced,
+        "rewards": each.rewards,
+        "pending": of.open,
+        "regret": each.regret,
+        "r_regret": each.r_regret,
+        "r_regret_bound": each.r_regret_bound,
+    }
+
+
+def _cut(found: Sequence[Any], page: int, size: int) -> tuple[Sequence[Any], int, int]:
+    """Return a page of what was found, its number, and how many there are."""
+    pages = max(1, -(-len(found) // size))
+    page = min(page, pages)
+    return found[(page - 1) * size : page * size], page, pages
+
+
+# -- one pool ---------------------------------------------------------------------------------
+
+
+def find(report: Report, name: str, partition: int | None) -> Figures | None:
+    """Return a pool, None if there is none; of a name on several partitions the worst one.
+
+    It is found faster by its partition, too.
+    """
+    if partition is not None:
+        return report.figures.get((partition, name))
+    found = (each for (_, known), each in report.figures.items() if known == name)
+    return min(found, key=urgency, default=None)
+
+
+def pool(figures: Figures, wish: Wish, past: Iterable[Point]) -> Json:
+    """Return a pool with a page of its arms and its past."""
+    return {
+        **_pool_row(figures),
+        "epoch": figures.of.terms.epoch,
+        "learner": figures.of.terms.learner,
+        "tolerance": str(figures.of.terms.tolerance),
+        "page": _arm_page(figures, wish),
+        "past": [list(point) for point in past],
+    }
+
+
+def _arm_page(figures: Figures, wish: Wish) -> Json:
+    names, of = figures.of.terms.names, figures.of
+    wanted = wish.arm_search.casefold()
+    found: list[int] = [
+        arm for arm, name in enumerate(names) if not wanted or wanted in name.casefold()
+    ]
+    if wish.arm_sort == "worst":
+        # Only those beyond the bound change places, so that the others can be read in peace.
+        if of.terms.bound is not None and figures.broken:
+            beyond = np.maximum(figures.short - of.terms.bound, 0).tolist()
+            found.sort(key=beyond.__getitem__, reverse=True)
+    elif wish.arm_sort == "name":
+        found.sort(key=names.__getitem__)
+    elif wish.arm_sort == "pulls":
+        found.sort(key=of.pulls.__getitem__, reverse=True)
+    elif wish.arm_sort == "quota":
+        found.sort(key=figures.quota, reverse=True)
+    else:
+        found.sort(key=lambda arm: -(figures.mean(arm) or 0.0))
+    rows, page, pages = _cut(found, wish.arm_page, wish.size)
+    return {
+        "total": len(found),
+        "page": page,
+        "pages": pages,
+        "rows": [_arm_row(figures, arm) for arm in rows],
+    }
+
+
+def _arm_row(figures: Figures, arm: int) -> Json:
+    of = figures.of
+    return {
+        "name": of.terms.names[arm],
+        "quota": figures.quota(arm),
+        "share": figures.share(arm),
+        "short": int(figures.short[arm]),
+        "pulls": of.pulls[arm],
+        "forced": of.forced[arm],
+        "rewards": of.observed[arm],
+        "mean": figures.mean(arm),
+    }

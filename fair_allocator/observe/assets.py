@@ -1,0 +1,34 @@
+"""The page's files, read once: what the server gives out besides data."""
+
+from importlib.resources import files
+from typing import Final, NamedTuple
+
+
+class Asset(NamedTuple):
+    """A file as it is served."""
+
+    content: bytes
+    content_type: str
+
+
+_TYPES: Final = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+    "LICENSE": "text/plain; charset=utf-8",
+}
+
+
+def _read() -> dict[str, Asset]:
+    assets = {}
+    for file in files(__package__).joinpath("page").iterdir():
+        kind = file.name.rpartition(".")[2]
+        if kind in _TYPES:
+            assets[f"/{file.name}"] = Asset(file.read_bytes(), _TYPES[kind])
+    assets["/"] = assets.pop("/index.html")
+    return assets
+
+
+ASSETS: Final = _read()
+"""By path."""

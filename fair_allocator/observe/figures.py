@@ -1,0 +1,193 @@
+"""What follows from the columns of a pool: violations, shares and regret.
+
+Violations are integers and exact. Many pools are worked on at once, so that a pool of ten arms
+costs a few microseconds; a pool whose entitlements do not fit into 64 bits is worked on by itself.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+from math import pi
+from typing import Final, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fair_allocator.observe.view import PoolView, Terms
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Number = TypeVar("Number", np.int64, np.float64)
+
+_LARGEST: Final = 2**62
+_FEW: Final = 2.0 + pi**2 / 3.0
+"""How often every gap counts in Fair-UCB's bound on r-regret, see `core.regret`."""
+
+
+class Figures:
+    """A pool's figures; the columns are in the order of its arms.
+
+    Attributes
+    ----------
+    short
+        ``floor(entitled) - pulls`` of each arm.
+    worst, broken
+        The largest of them, and how many are above what is promised.
+    pulls, forced, rewards, earned
+        Of the pool since it was made, arms that have left among them: they never fall.
+    """
+
+    __slots__ = (
+        "broken",
+        "earned",
+        "forced",
+        "of",
+        "pulls",
+        "r_regret",
+        "r_regret_bound",
+        "regret",
+        "rewards",
+        "short",
+        "worst",
+    )
+
+    def __init__(
+        self, of: PoolView, short: Integers, worst: int, broken: int, regrets: Sequence[float]
+    ) -> None:
+        self.of = of
+        self.short = short
+        self.worst = worst
+        self.broken = broken
+        self.regret, self.r_regret, self.r_regret_bound = regrets
+        departed = of.terms.departed
+        self.pulls = of.rounds
+        self.forced = departed.forced + sum(of.forced)
+        self.rewards = departed.observed + sum(of.observed)
+        # Rounded, since the last bit depends on who has left: a counter must not fall.
+        self.earned = round(departed.total + sum(of.total), 6)
+
+    @property
+    def peak(self) -> int:
+        """The worst violation since the epoch in force began, at least 0."""
+        return max(self.of.peak, self.worst)
+
+    @property
+    def size(self) -> int:
+        """How many arms there are."""
+        return len(self.of.pulls)
+
+    def quota(self, arm: int) -> float:
+        """Return the quota in force of an arm."""
+        terms = self.of.terms
+        return terms.slope[arm] / terms.unit[arm]
+
+    def share(self, arm: int) -> float:
+        """Return the share an arm has had of the rounds since it joined."""
+        rounds = self.of.rounds - self.of.terms.joined[arm] + 1
+        return self.of.pulls[arm] / rounds if rounds > 0 else 0.0
+
+    def mean(self, arm: int) -> float | None:
+        """Return the mean reward of an arm, None while there is none."""
+        observed = self.of.observed[arm]
+        return self.of.total[arm] / observed if observed else None
+
+
+class _Arrays(NamedTuple):
+    """Lines as arrays, and their extremes, to tell whether the arithmetic stays in 64 bits."""
+
+    base: Integers
+    slope: Integers
+    unit: Integers
+    largest_base: int
+    largest_slope: int
+
+
+def _arrays(terms: Terms) -> _Arrays | None:
+    """Return a pool's lines as arrays, None if they do not fit; worked out once for an epoch."""
+    if terms.arrays is None:
+        extremes = max(map(abs, terms.base)), max(terms.slope), max(terms.unit)
+        terms.arrays = False
+        if max(extremes) < _LARGEST:
+            terms.arrays = _Arrays(
+                np.array(terms.base, dtype=np.int64),
+                np.array(terms.slope, dtype=np.int64),
+                np.array(terms.unit, dtype=np.int64),
+                *extremes[:2],
+            )
+    return terms.arrays or None
+
+
+def work_out(pools: Sequence[PoolView]) -> list[Figures]:
+    """Return the figures of pools, which all have arms."""
+    if not pools:
+        return []
+    sizes = np.array([len(pool.pulls) for pool in pools])
+    starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+    rounds = np.array([pool.rounds for pool in pools], dtype=np.int64)
+    pulls = _flat([pool.pulls for pool in pools], np.int64)
+    floors, entitled = _entitled(pools, np.repeat(rounds, sizes), starts)
+    short = floors - pulls
+    worst = np.maximum.reduceat(short, starts)
+    bounds = [_LARGEST if pool.terms.bound is None else pool.terms.bound for pool in pools]
+    broken = np.add.reduceat(short > np.repeat(np.array(bounds), sizes), starts, dtype=np.int64)
+    gaps = _gaps(pools, sizes, starts)
+    slack = np.array([pool.terms.slack for pool in pools])
+    each_slack = np.repeat(slack, sizes)
+    regret = np.add.reduceat(gaps * pulls, starts)
+    free = np.maximum(0.0, floors - each_slack)
+    r_regret = np.add.reduceat(gaps * (pulls - free), starts)
+    horizon = np.repeat(np.log(np.maximum(rounds, 1)), sizes)
+    telling = np.divide(8.0 * horizon, gaps * gaps, out=np.zeros_like(gaps), where=gaps > 0)
+    untold = np.maximum(0.0, telling - np.maximum(0.0, entitled - each_slack))
+    bound = np.add.reduceat(gaps * untold, starts)
+    bound += (_FEW + slack % 1.0) * np.add.reduceat(gaps, starts)
+    regrets = np.stack((regret, r_regret, bound), axis=1).tolist()
+    return [
+        Figures(pool, short[start : start + len(pool.pulls)], *rest)
+        for pool, start, *rest in zip(
+            pools, starts.tolist(), worst.tolist(), broken.tolist(), regrets, strict=True
+        )
+    ]
+
+
+def _flat(columns: Sequence[Sequence[float]], kind: type[Number]) -> NDArray[Number]:
+    return np.array(list(chain.from_iterable(columns)), dtype=kind)
+
+
+def _entitled(
+    pools: Sequence[PoolView], rounds: Integers, starts: Integers
+) -> tuple[Integers, Floats]:
+    """Return what each arm is entitled to, rounded down exactly, and as a float."""
+    columns: list[tuple[Integers, Integers, Integers]] = []
+    alone = []
+    for place, pool in enumerate(pools):
+        arrays = _arrays(pool.terms)
+        if arrays and arrays.largest_base + arrays.largest_slope * pool.rounds < _LARGEST:
+            columns.append(arrays[:3])
+        else:
+            alone.append(place)
+            some = np.ones(len(pool.pulls), dtype=np.int64)
+            columns.append((some, some, some))
+    base, slope, unit = (np.concatenate(column) for column in zip(*columns, strict=True))
+    values = base + slope * rounds
+    floors, entitled = values // unit, values / unit
+    for place in alone:
+        pool, at = pools[place], slice(starts[place], starts[place] + len(pools[place].pulls))
+        terms = pool.terms
+        exact = [
+            (b + s * pool.rounds, u)
+            for b, s, u in zip(terms.base, terms.slope, terms.unit, strict=True)
+        ]
+        floors[at] = [value // unit for value, unit in exact]
+        entitled[at] = [value / unit for value, unit in exact]
+    return floors, entitled
+
+
+def _gaps(pools: Sequence[PoolView], sizes: Integers, starts: Integers) -> Floats:
+    """Return how far each arm's observed mean is below its pool's best; 0 without a reward."""
+    observed = _flat([pool.observed for pool in pools], np.int64)
+    totals = _flat([pool.total for pool in pools], np.float64)
+    seen = observed > 0
+    means = np.divide(totals, observed, out=np.full(len(totals), -1.0), where=seen)
+    best = np.repeat(np.maximum.reduceat(means, starts), sizes)
+    gaps: Floats = np.where(seen, best - means, 0.0)
+    return gaps

@@ -1,0 +1,245 @@
+"""Every metric this service exports: name, kind, labels and meaning, in one table.
+
+What a pool's metrics say is read off its state, which is a fold over the journal: they are right
+after any crash, and equal to a recount of the assignments and rewards topics. What a stream's
+metrics say is counted by this process since it started, as Prometheus expects of counters.
+
+Where `log.partitioner` is "none", pools of the same name may live on several partitions: then all
+series of pools and arms have the label `partition`, too. Until the loop has handed out a first
+view, there are only the metrics of `PROCESS_METRICS`: nothing else is known, and 0 would be wrong.
+"""
+
+from typing import Final, Literal, NamedTuple
+
+PREFIX: Final = "fair_allocator_"
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+
+class Metric(NamedTuple):
+    """One metric family; a counter's name ends in _total."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    help: str
+
+    @property
+    def full_name(self) -> str:
+        """The name as it is exported."""
+        return PREFIX + self.name
+
+
+_POOL: Final = ("pool",)
+_ARM: Final = ("pool", "arm")
+_PLACE: Final = ("topic", "partition")
+
+ARM_METRICS: Final = (
+    Metric(
+        "fairness_violation",
+        "gauge",
+        _ARM,
+        "Pulls the arm is short of its entitlement: floor(entitled) - pulls; below 0 it is ahead.",
+    ),
+    Metric("quota_ratio", "gauge", _ARM, "Share of the rounds the arm is promised, in force now."),
+    Metric("share_ratio", "gauge", _ARM, "Share the arm has had of the rounds since it joined."),
+    Metric(
+        "assignments_total",
+        "counter",
+        (*_ARM, "reason"),
+        "Rounds given to the arm, by reason: fairness (it had to be served) or learner.",
+    ),
+    Metric("rewards_total", "counter", _ARM, "Rewards counted for the arm."),
+    Metric("reward_sum_total", "counter", _ARM, "Sum of the rewards counted for the arm."),
+    Metric(
+        "mean_reward_estimate",
+        "gauge",
+        _ARM,
+        "Mean of the rewards counted for the arm; missing while there is none.",
+    ),
+)
+"""Of an arm; only for the arms of a pool that were selected, see `arms_hidden`."""
+
+POOL_METRICS: Final = (
+    Metric(
+        "fairness_violation_max",
+        "gauge",
+        _POOL,
+        "Worst violation over all arms of the pool now, in pulls.",
+    ),
+    Metric(
+        "fairness_violation_peak",
+        "gauge",
+        _POOL,
+        "Worst violation since the epoch in force began, at least 0; scrapes miss nothing of it.",
+    ),
+    Metric(
+        "violated_epochs_total",
+        "counter",
+        _POOL,
+        "Epochs in which an arm was pulled that was short by more than promised, past ones too.",
+    ),
+    Metric(
+        "fairness_tolerance",
+        "gauge",
+        _POOL,
+        "Pulls by which an arm may be short: the bound in force; missing if nothing is promised.",
+    ),
+    Metric(
+        "arms_in_violation", "gauge", _POOL, "Arms that are short by more than the pool promises."
+    ),
+    Metric(
+        "guarantee_info", "gauge", ("pool", "rule"), "Always 1: the rule the pool is served by."
+    ),
+    Metric(
+        "pool_assignments_total",
+        "counter",
+        ("pool", "reason"),
+        "Rounds of the pool, those of arms that have left too, by reason: fairness or learner.",
+    ),
+    Metric("pool_rewards_total", "counter", _POOL, "Rewards counted, for arms that have left too."),
+    Metric(
+        "pool_reward_sum_total",
+        "counter",
+        _POOL,
+        "Sum of the rewards counted, for arms that have left too.",
+    ),
+    Metric(
+        "regret_estimate",
+        "gauge",
+        _POOL,
+        "What the pulls lost against the best arm alone, with observed means for the true ones.",
+    ),
+    Metric(
+        "r_regret_estimate",
+        "gauge",
+        _POOL,
+        "What the learner lost beyond the pulls that fairness demands, with observed means.",
+    ),
+    Metric(
+        "r_regret_bound",
+        "gauge",
+        _POOL,
+        "Fair-UCB's bound on the expected r-regret at the observed means.",
+    ),
+    Metric("pending_rewards", "gauge", _POOL, "Assignments that wait for their reward."),
+    Metric("arms", "gauge", _POOL, "Arms of the pool."),
+    Metric(
+        "arms_hidden",
+        "gauge",
+        _POOL,
+        "Arms without series of their own (metrics.max_arms_per_pool, metrics.max_arms).",
+    ),
+)
+"""Of a pool, over all its arms; only for the pools that were selected, see `pools_hidden`."""
+
+TRUE_METRICS: Final = (
+    Metric("mean_reward_true", "gauge", _ARM, "The arm's true mean reward; only in a demo."),
+    Metric("regret_true", "gauge", _POOL, "Regret at the true means; only in a demo."),
+    Metric("r_regret_true", "gauge", _POOL, "R-regret at the true means; only in a demo."),
+)
+"""Only where the means are known."""
+
+STREAM_METRICS: Final = (
+    Metric("pools", "gauge", ("state",), "Pools owned by this process: serving, paused, retired."),
+    Metric("pools_in_violation", "gauge", (), "Pools with an arm short by more than is promised."),
+    Metric("pools_hidden", "gauge", (), "Pools without series of their own (metrics.max_pools)."),
+    Metric(
+        "consumer_lag_records",
+        "gauge",
+        _PLACE,
+        "Records of an input that are not folded yet, as of the last tick.",
+    ),
+    Metric(
+        "consumer_lag_seconds",
+        "gauge",
+        _PLACE,
+        "How far behind the time of the last folded record is, where there is more; 0 if not.",
+    ),
+    Metric(
+        "decisions_total",
+        "counter",
+        ("reason",),
+        "Rounds decided by this process in all pools, by reason: fairness or learner.",
+    ),
+    Metric(
+        "decision_latency_seconds",
+        "histogram",
+        (),
+        "From a request's timestamp to the commit that answered or refused it, for every request.",
+    ),
+    Metric("transaction_duration_seconds", "histogram", (), "Duration of a commit that happened."),
+    Metric("transactions_total", "counter", ("outcome",), "Commits: committed or aborted."),
+    Metric(
+        "log_failures_total",
+        "counter",
+        (),
+        "Steps that failed before a commit: the log did not answer a poll or a restore.",
+    ),
+    Metric("rebalances_total", "counter", ("kind",), "Ownership changes: gained, revoked or lost."),
+    Metric("assigned_partitions", "gauge", (), "Partitions owned by this process."),
+    Metric("dead_letters_total", "counter", ("reason",), "Inputs that could not be used."),
+    Metric(
+        "duplicates_total",
+        "counter",
+        ("kind",),
+        "Repeats: of a request, answered as before; of a reward, not counted again.",
+    ),
+    Metric(
+        "rewards_ignored_total",
+        "counter",
+        ("reason",),
+        "Rewards not counted: repeated, late, arm-left or unknown.",
+    ),
+    Metric(
+        "expired_requests_total",
+        "counter",
+        ("reason",),
+        "Requests no longer waited for: timeout or too-many-open.",
+    ),
+    Metric(
+        "snapshot_timestamp_seconds",
+        "gauge",
+        ("partition",),
+        "When the shard's last snapshot was closed; missing while it has none.",
+    ),
+    Metric("snapshot_bytes", "gauge", ("partition",), "Bytes of the shard's last snapshot."),
+    Metric(
+        "snapshot_due_ratio",
+        "gauge",
+        ("partition",),
+        "What was journaled since the last snapshot over what makes the next one due at 1.",
+    ),
+    Metric("restore_duration_seconds", "histogram", (), "Duration of a shard's restore."),
+    Metric(
+        "journal_entries_total",
+        "counter",
+        ("partition",),
+        "Journal entries of the shard since its log began, over all restarts.",
+    ),
+    Metric("view_timestamp_seconds", "gauge", (), "When the state shown here was taken."),
+)
+"""Of the loop, as of its last view."""
+
+PROCESS_METRICS: Final = (
+    Metric("restoring", "gauge", (), "1 while the loop restores shards and has no time for views."),
+    Metric("collector_errors_total", "counter", (), "Scrapes that failed in part."),
+    Metric("build_info", "gauge", ("version",), "Always 1: the version that runs."),
+)
+"""Of this process; there at any time."""
+
+METRICS: Final = (
+    *ARM_METRICS,
+    *POOL_METRICS,
+    *TRUE_METRICS,
+    *STREAM_METRICS,
+    *PROCESS_METRICS,
+)
+
+
+def named(name: str) -> Metric:
+    """Return a metric by its name without the prefix."""
+    return _BY_NAME[name]
+
+
+_BY_NAME: Final = {metric.name: metric for metric in METRICS}

@@ -1,0 +1,184 @@
+"""Hears the loop and hands out views of it.
+
+Two sides: the methods of `Probe` run on the loop's thread and are the only ones that change
+anything; `view`, `live` and `ready` may be called on any other. A view is asked for by raising a
+flag, which the loop lowers when it has published one at the end of a step.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from fair_allocator.errors import CommitFailed
+from fair_allocator.log.base import INPUTS, Record
+from fair_allocator.observe.tallies import Place, Tallies
+from fair_allocator.observe.view import View, look, only_counted
+from fair_allocator.probe import Probe
+from fair_allocator.shard import Shard, Snapshots
+from fair_allocator.shard.settings import Tally
+
+logger = logging.getLogger(__name__)
+
+VIEW_SECONDS: Final = 2.0
+"""How long to wait for a view; a loop that restores has no time for one, and the last is given."""
+
+
+class Observer(Probe):
+    """Watches one loop; `wall` and `monotonic` are its clocks, in seconds."""
+
+    def __init__(
+        self,
+        *,
+        wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.errors = 0
+        """Views that failed; whoever reads them adds its own."""
+        self.spent = 0.0
+        """Seconds of the loop's time that the last view took."""
+        self.started = monotonic()
+        self.beat_at = self.started
+        self.stepped_at: float | None = None
+        """When the last step succeeded; None before the first."""
+        self.restoring_now = False
+        self.assigned = False
+        """Whether the log has said once what is owned here, be it nothing."""
+        self._serving = False
+        self._failing = False
+        self._wall = wall
+        self._monotonic = monotonic
+        self._tallies = Tallies()
+        self._last_read: dict[Place, int] = {}
+        self._view = View()
+        self._asked = False
+        self._published = threading.Condition()
+
+    # -- for everyone else --------------------------------------------------------------------
+
+    def view(self, seconds: float = VIEW_SECONDS) -> View:
+        """Return how things are now, or were last if the loop does not answer in time."""
+        with self._published:
+            number = self._view.number
+            self._asked = True
+            self._published.wait_for(lambda: self._view.number > number, seconds)
+            return self._view
+
+    @property
+    def serving(self) -> bool:
+        """Whether everything owned is restored and the log answers."""
+        return self._serving
+
+    # -- the loop's side ----------------------------------------------------------------------
+
+    def beat(self) -> None:
+        """Hear that the loop gets on."""
+        self.beat_at = self._monotonic()
+
+    def owned(self, kind: str, partitions: Sequence[int]) -> None:
+        self.assigned = True
+        self._tallies.rebalances[kind] += 1
+        if kind != "gained":
+            for place in [place for place in self._tallies.lag_records if place[1] in partitions]:
+                self._forget(place)
+            for partition in partitions:
+                self._tallies.entries.pop(partition, None)
+                self._tallies.snapshots.pop(partition, None)
+
+    def _forget(self, place: Place) -> None:
+        for known in (self._tallies.lag_records, self._tallies.lag_seconds, self._last_read):
+            known.pop(place, None)
+
+    def restoring(self) -> None:
+        self.restoring_now = True
+        self._serving = False
+
+    def restored(self, seconds: float) -> None:
+        self._tallies.restores.add(seconds)
+
+    def ticked(
+        self,
+        now: int,
+        records: Sequence[Record],
+        behind: Mapping[tuple[str, int], int],
+        shards: Mapping[int, Shard],
+    ) -> None:
+        self._note_read(records)
+        tallies = self._tallies
+        for partition, shard in shards.items():
+            for topic in INPUTS:
+                place = topic, partition
+                unread = behind.get(place, 0)
+                tallies.lag_records[place] = unread
+                # Of an input that was not read yet, the shard's own time is the best there is.
+                read = self._last_read.get(place, shard.table.clock or now)
+                tallies.lag_seconds[place] = max(0.0, (now - read) / 1000) if unread else 0.0
+
+    def committed(self, seconds: float) -> None:
+        self._tallies.transactions["committed"] += 1
+        self._tallies.commits.add(seconds)
+
+    def _note_read(self, records: Sequence[Record]) -> None:
+        """Remember the time of the last record of each place: a poll may cover a few only."""
+        self._last_read |= {(topic, place): time for topic, place, _, _, _, time in records}
+
+    def decided(self, records: Sequence[Record]) -> None:
+        self._note_read(records)
+        stamps = [record.timestamp for record in records if record.topic == "requests"]
+        if stamps:
+            waited = self._wall() - np.array(stamps, dtype=np.float64) / 1000
+            self._tallies.latency.add_all(np.maximum(waited, 0.0))
+
+    def failed(self, error: Exception) -> None:
+        if isinstance(error, CommitFailed):
+            self._tallies.transactions["aborted"] += 1
+        else:
+            self._tallies.log_failures += 1
+        self._failing = True
+        self._serving = self.restoring_now = False
+
+    def stepped(
+        self,
+        owned: Collection[int],
+        shards: Mapping[int, Shard],
+        snapshots: Mapping[int, Snapshots],
+    ) -> None:
+        for shard in shards.values():
+            self._tallies.take(shard.tally)
+            shard.tally = Tally()
+        whole = not self._failing and len(owned) == len(shards)
+        self._failing = False
+        if whole:
+            self._serving, self.restoring_now = True, False
+            self.assigned = self.assigned or bool(owned)
+            self.stepped_at = self._monotonic()
+        if self._asked:
+            self._asked = False
+            self._tallies.partitions = len(owned)
+            if whole:
+                self._tallies.entries = {partition: each.seq for partition, each in shards.items()}
+                self._tallies.snapshots = {
+                    partition: (each.closed_at, each.bytes, each.due)
+                    for partition, each in snapshots.items()
+                }
+            # Without all shards the pools stay as they were seen last; what failed is counted on.
+            self._publish(owned, shards if whole else None)
+
+    def _publish(self, owned: Collection[int], shards: Mapping[int, Shard] | None) -> None:
+        began = time.thread_time()
+        try:
+            if shards is None:
+                view = only_counted(self._view, owned, self._tallies)
+            else:
+                view = look(self._view, self._wall(), shards, self._tallies)
+        except Exception:
+            # Watching must never stop what is watched.
+            self.errors += 1
+            logger.exception("no view of the pools could be taken")
+            return
+        with self._published:
+            self._view, self.spent = view, time.thread_time() - began
+            self._published.notify_all()

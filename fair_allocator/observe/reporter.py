@@ -1,0 +1,205 @@
+"""Turns views into what clients want: figures, `/metrics` and JSON, each once for all of them."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from fair_allocator.observe import api, stream
+from fair_allocator.observe.exposition import Caps, PoolsText, Truth
+from fair_allocator.observe.figures import work_out
+from fair_allocator.observe.history import History
+from fair_allocator.observe.observer import Observer
+from fair_allocator.observe.pacing import Pacing
+from fair_allocator.observe.reports import Report
+from fair_allocator.observe.view import View
+
+logger = logging.getLogger(__name__)
+
+MOST_ANSWERS: Final = 200
+"""Kept of a report; a loop that does not answer must not fill the memory."""
+
+LONGEST_SECONDS: Final = 10.0
+"""What a report costs may make it this old, but no older: an alert looks at its age."""
+
+EVENT_SECONDS: Final = 0.9
+"""How old a report may be for a page that is sent one every second."""
+
+FRESH_SECONDS: Final = 0.25
+"""A report younger than this is given again, however many ask."""
+
+MOST_OF_THE_TIME: Final = 0.02
+"""The part of a processor that reports may take: what costs more is renewed more seldom."""
+
+
+class Reporter(Collector):
+    """Reports on one observer, to any number of threads.
+
+    As a collector it yields the metrics of the stream; those of the pools are text already.
+
+    How often there is a new report depends on what reports cost, never on what is asked of them:
+    nobody can keep the others from news. `pacing` is for whoever answers clients: it is told what
+    each client's answers cost, and says when it may have another.
+    """
+
+    def __init__(
+        self,
+        observer: Observer,
+        caps: Caps | None = None,
+        truth: Truth | None = None,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.history = History()
+        self.pacing = Pacing(monotonic)
+        self._observer = observer
+        self._monotonic = monotonic
+        self._text = PoolsText(caps or Caps(), truth or {})
+        self._report = Report(View(), {}, [])
+        self._made = float("-inf")
+        self._spent = 0.0
+        self._answers_of: Report | None = None
+        self._answers: dict[Hashable, bytes] = {}
+        """By what was asked, of one report; the parts of an answer are kept by themselves."""
+        self._texts: dict[bool, tuple[Report, bytes]] = {}
+        self._errors = 0
+        self._hidden = 0
+        self._one_at_a_time = threading.RLock()
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    def report(self, max_age: float = FRESH_SECONDS) -> Report:
+        """Return a report at most so many seconds old, as far as that may cost and is answered."""
+        with self._one_at_a_time:
+            seldom = min(self._spent / MOST_OF_THE_TIME, LONGEST_SECONDS)
+            if self._monotonic() - self._made > max(max_age, seldom):
+                view = self._observer.view()
+                self._spent = self._observer.spent
+                with self._spending():
+                    self._renew(view)
+                self._made = self._monotonic()
+            return self._report
+
+    @contextmanager
+    def _spending(self) -> Iterator[None]:
+        """Count what the block takes of the processor, which is what it takes from the loop."""
+        began = time.thread_time()
+        yield
+        self._spent += time.thread_time() - began
+
+    def _renew(self, view: View) -> None:
+        known = self._report.figures
+        if view.number == self._report.view.number:
+            return
+        changed = [
+            pool
+            for key, pool in view.pools.items()
+            if (old := known.get(key)) is None or old.of is not pool
+        ]
+        fresh = {figures.of.key: figures for figures in work_out(changed)}
+        figures = {key: fresh.get(key) or known[key] for key in view.pools}
+        self._report = Report.of(view, figures)
+        self.history.add(view.time, figures, self._report.broken)
+
+    # -- the page -----------------------------------------------------------------------------
+
+    def event(self, client: str, wish: api.Wish, past: bool) -> tuple[int, bytes]:
+        """Return what a watching page is sent, and the number of its view.
+
+        With `past` it has all that is known of the past of the pool, else the newest of it.
+        """
+        with self._answering(client, EVENT_SECONDS) as report:
+            event = self._pools(report, wish)
+            name, partition = wish.pool, wish.partition
+            if name is None and (worst := report.worst) is not None:
+                partition, name = worst.of.key
+            if name is not None:
+                pool = self._pool(report, name, partition, wish, past)
+                event = event[:-1] + b',"pool":' + pool + b"}"
+            return report.view.number, event
+
+    def pools(self, client: str, wish: api.Wish) -> bytes:
+        """Return the overview and a page of pools."""
+        with self._answering(client, FRESH_SECONDS) as report:
+            return self._pools(report, wish)
+
+    def pool(self, client: str, name: str, wish: api.Wish) -> bytes:
+        """Return a pool with its past; null if there is none of that name."""
+        with self._answering(client, FRESH_SECONDS) as report:
+            return self._pool(report, name, wish.partition, wish, past=True)
+
+    def _pools(self, report: Report, wish: api.Wish) -> bytes:
+        overview = self._once("overview", lambda: api.overview(report))
+        pools = self._once(wish.of_pools, lambda: api.pool_page(report, wish))
+        return b'{"overview":' + overview + b',"pools":' + pools + b"}"
+
+    def _pool(
+        self, report: Report, name: str, partition: int | None, wish: api.Wish, past: bool
+    ) -> bytes:
+        def content() -> api.Json | None:
+            figures = api.find(report, name, partition)
+            if figures is None:
+                return None
+            points = self.history.of(figures.of.key)
+            return api.pool(figures, wish, points if past else points[-1:])
+
+        return self._once((name, partition, wish.of_arms, past), content)
+
+    @contextmanager
+    def _answering(self, client: str, max_age: float) -> Iterator[Report]:
+        """Answer by the report that is yielded, at the expense of the client."""
+        with self._one_at_a_time:
+            report = self.report(max_age)
+            if self._answers_of is not report or len(self._answers) >= MOST_ANSWERS:
+                self._answers_of, self._answers = report, {}
+            began = time.thread_time()
+            yield report
+            self.pacing.spent(client, time.thread_time() - began)
+
+    def _once(self, key: Hashable, content: Callable[[], api.Json | None]) -> bytes:
+        """Return a part of an answer, made once for a report however many ask."""
+        if key not in self._answers:
+            self._answers[key] = api.encoded(content())
+        return self._answers[key]
+
+    # -- metrics ------------------------------------------------------------------------------
+
+    def metrics(self, accept: str) -> tuple[bytes, str]:
+        """Return the text of `/metrics` and its content type, by the Accept header."""
+        encode, content_type = choose_encoder(accept)
+        openmetrics = content_type.startswith("application/openmetrics-text")
+        with self._one_at_a_time:
+            try:
+                report = self.report()
+                if (known := self._texts.get(openmetrics)) is None or known[0] is not report:
+                    with self._spending():
+                        text, self._hidden = self._text.write(
+                            report.figures,
+                            by_partition=report.view.by_partition,
+                            openmetrics=openmetrics,
+                        )
+                    known = self._texts[openmetrics] = report, text.encode("utf-8", "replace")
+                pools = known[1]
+            except Exception:
+                # The rest of the scrape says that something is wrong.
+                self._errors += 1
+                logger.exception("the pools' metrics could not be written")
+                pools = b""
+            return pools + encode(self._registry), content_type
+
+    def collect(self) -> Iterator[Metric]:
+        errors = self._errors + self._observer.errors
+        report = self._report
+        yield from stream.process_families(self._observer.restoring_now, errors)
+        yield from stream.families(report.view, len(report.broken), self._hidden)
+
+    def describe(self) -> Iterable[Metric]:
+        return ()

@@ -1,0 +1,56 @@
+"""From the configuration to a running server."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fair_allocator.config import Configuration, token_of
+from fair_allocator.observe.exposition import Caps, Truth
+from fair_allocator.observe.health import Health
+from fair_allocator.observe.http import Access, Server
+from fair_allocator.observe.observer import Observer
+from fair_allocator.observe.reporter import Reporter
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def observed(
+    configuration: Configuration, observer: Observer, truth: Truth | None = None
+) -> Iterator[str | None]:
+    """Serve metrics, health and the page while the block runs; yields the page's address.
+
+    Where the port cannot be had there is a warning and no server: deciding matters more than
+    being watched, and whoever watches will notice. `truth` has the arms' true means by pool,
+    where they are known.
+
+    Raises
+    ------
+    ConfigurationError
+        If the token cannot be told.
+    """
+    settings, metrics = configuration.observe, configuration.metrics
+    access = Access(
+        token_of(settings), settings.max_clients, frozenset(map(str.lower, settings.hosts))
+    )
+    if settings.port is None:
+        yield None
+        return
+    caps = Caps(metrics.max_arms_per_pool, metrics.max_arms, metrics.max_pools)
+    health = Health(observer, configuration.service.stuck_seconds)
+    try:
+        reporter = Reporter(observer, caps, truth)
+        server = Server(settings.host, settings.port, reporter, health, access)
+    except OSError as error:
+        logger.warning(
+            "no metrics and no page: cannot listen on %s port %d: %s; set observe.host and "
+            "observe.port",
+            settings.host,
+            settings.port,
+            error.strerror or error,
+        )
+        yield None
+        return
+    with server.running():
+        logger.info("metrics and page at %s%s", server.url, "" if access.token else ", no token")
+        yield server.url

@@ -1,0 +1,158 @@
+"""Alive while the loop turns and gets on; ready while it serves."""
+
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from fair_allocator.config import Configuration, LogSettings, ObserveSettings
+from fair_allocator.errors import CommitFailed, ConfigurationError, LogUnavailable
+from fair_allocator.observe.health import Health, Verdict
+from fair_allocator.observe.observer import Observer
+from fair_allocator.observe.serving import observed
+from tests.served import ARMS, Served
+
+GOOD = Verdict(True, "ok")
+
+
+class Loop:
+    """A service whose time is set by hand, with its health."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.served = Served({"p": {"arms": ARMS}})
+        self.observer = Observer(monotonic=lambda: self.now)
+        self.health = Health(self.observer, 60.0, monotonic=lambda: self.now)
+        self.served.turn()
+        self.served.service._probe = self.observer
+        self.served.service._heartbeat = self.observer.beat
+
+
+@pytest.fixture
+def loop() -> Loop:
+    return Loop()
+
+
+def test_before_the_first_step_it_lives_and_is_not_ready(loop: Loop) -> None:
+    assert loop.health.live() == GOOD
+    assert loop.health.ready() == Verdict(False, "no log yet")
+
+
+def test_after_a_step_it_is_ready(loop: Loop) -> None:
+    loop.served.turn()
+    assert loop.health.live() == loop.health.ready() == GOOD
+
+
+def test_a_loop_that_does_not_turn_is_dead(loop: Loop) -> None:
+    loop.served.turn()
+    loop.now += 61
+    assert not loop.health.live().good
+    assert not loop.health.ready().good
+
+
+def test_a_loop_whose_commits_fail_for_long_is_dead(loop: Loop) -> None:
+    loop.served.turn()
+    loop.served.request("r1")
+    with patch.object(loop.served.service.log, "commit", side_effect=CommitFailed("no")):
+        loop.served.service.step()
+        assert loop.health.live() == GOOD
+        assert loop.health.ready() == Verdict(False, "no log yet")
+        loop.now += 61
+        loop.served.service.step()
+    assert loop.health.live() == Verdict(False, "no step has succeeded for too long")
+    loop.served.turn()
+    assert loop.health.ready() == GOOD
+
+
+def test_a_restore_may_take_its_time(loop: Loop) -> None:
+    loop.served.turn()
+    loop.observer.restoring()
+    loop.now += 600
+    loop.observer.beat()
+    assert loop.health.live() == GOOD
+    assert loop.health.ready() == Verdict(False, "restoring")
+
+
+def test_without_partitions_it_is_ready_once_it_is_told_that_it_has_none() -> None:
+    now = [0.0]
+    observer = Observer(monotonic=lambda: now[0])
+    health = Health(observer, 60.0, monotonic=lambda: now[0])
+    observer.stepped([], {}, {})
+    assert health.live() == GOOD
+    assert health.ready() == Verdict(False, "no partitions assigned yet")
+    observer.owned("gained", [])
+    assert health.ready() == GOOD
+
+
+def test_one_that_a_group_gives_nothing_to_is_a_spare_in_the_end() -> None:
+    """Not all logs say so; and whoever waits for all to be ready must not wait for ever."""
+    now = [0.0]
+    observer = Observer(monotonic=lambda: now[0])
+    health = Health(observer, 60.0, monotonic=lambda: now[0])
+    for now[0] in (0.0, 30.0, 60.0):
+        observer.beat()
+        observer.stepped([], {}, {})
+        assert health.ready() == Verdict(False, "no partitions assigned yet")
+    now[0] = 61.0
+    observer.beat()
+    observer.stepped([], {}, {})
+    assert health.ready() == GOOD
+
+
+def test_a_step_that_fails_with_nothing_owned_has_not_succeeded() -> None:
+    observer = Observer()
+    health = Health(observer, 60.0)
+    observer.failed(LogUnavailable("no"))
+    observer.stepped([], {}, {})
+    assert observer.stepped_at is None
+    assert health.ready() == Verdict(False, "no log yet")
+
+
+# -- what is started --------------------------------------------------------------------------
+
+
+def configured(tmp_path: Path, **settings: object) -> Configuration:
+    observe = ObserveSettings.model_validate(settings)
+    return Configuration(log=LogSettings(path=tmp_path / "log.db"), observe=observe)
+
+
+def test_a_port_that_is_taken_is_no_reason_not_to_serve(tmp_path: Path) -> None:
+    with observed(configured(tmp_path, port=0), Observer()) as first:
+        assert first is not None
+        port = int(first.rstrip("/").rpartition(":")[2])
+        with observed(configured(tmp_path, port=port), Observer()) as second:
+            assert second is None
+
+
+def test_no_port_means_no_server(tmp_path: Path) -> None:
+    with observed(configured(tmp_path, port="none"), Observer()) as url:
+        assert url is None
+
+
+def test_the_token_may_be_in_a_file_and_is_never_shown(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("secret\n")
+    configuration = configured(tmp_path, port=0, token_file=str(file))
+    with observed(configuration, Observer()) as url:
+        assert url is not None
+    assert "hidden" not in repr(configured(tmp_path, token="hidden"))
+
+
+@pytest.mark.parametrize("content", [None, "", "\n", b"\xff"])
+def test_a_token_that_cannot_be_told_is_refused(
+    tmp_path: Path, content: str | bytes | None
+) -> None:
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with (
+        pytest.raises(ConfigurationError, match=r"observe\.token_file"),
+        observed(configured(tmp_path, port=0, token_file=str(file)), Observer()),
+    ):
+        pass
+
+
+def test_two_tokens_are_one_too_many(tmp_path: Path) -> None:
+    both = configured(tmp_path, port=0, token="a", token_file=str(tmp_path / "token"))
+    with pytest.raises(ConfigurationError, match="one of them"), observed(both, Observer()):
+        pass

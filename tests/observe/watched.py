@@ -1,0 +1,109 @@
+"""A service in a thread of this process, watched by a server of its own."""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+from fair_allocator.log.base import Incoming
+from fair_allocator.log.sqlite import SqliteClient, SqliteLog
+from fair_allocator.observe.exposition import Caps
+from fair_allocator.observe.health import Health
+from fair_allocator.observe.http import Access, Server
+from fair_allocator.observe.observer import Observer
+from fair_allocator.observe.reporter import Reporter
+from fair_allocator.service import FilePool, Service, ServiceSettings
+from fair_allocator.shard import ShardSettings
+from tests.deploy.processes import awaited
+from tests.observe.scraped import Samples, parsed
+
+Pools = Mapping[str, Mapping[str, Any]]
+ARMS = {"ann": "1/2", "bob": "1/4", "cyd": 0}
+
+
+class Watched:
+    """What a test sends to a service and sees of it."""
+
+    def __init__(self, server: Server, client: SqliteClient, service: Service) -> None:
+        self.server = server
+        self.url = server.url
+        self.client = client
+        self.service = service
+
+    def get(self, path: str, **headers: str) -> bytes:
+        with urlopen(Request(self.url + path, headers=headers), timeout=30) as answer:
+            body: bytes = answer.read()
+            return body
+
+    def scrape(self) -> Samples:
+        return parsed(self.get("metrics").decode())
+
+    def json(self, path: str) -> Any:
+        return json.loads(self.get(path))
+
+    def ask(self, pool: str, *request_ids: str) -> None:
+        self._append("requests", pool, [{"request_id": each} for each in request_ids])
+
+    def reward(self, pool: str, **values: float) -> None:
+        self._append(
+            "rewards", pool, [{"request_id": name, "value": each} for name, each in values.items()]
+        )
+
+    def control(self, pool: str, action: str, **settings: Any) -> None:
+        self._append("controls", pool, [{"action": action, **settings}])
+
+    def send(self, topic: str, value: bytes) -> None:
+        self.client.append(topic, b"any", value)
+
+    def _append(self, topic: str, pool: str, events: list[dict[str, Any]]) -> None:
+        self.client.append_many(
+            Incoming(topic, pool.encode(), json.dumps({"pool": pool, **event}).encode())
+            for event in events
+        )
+
+    def rounds(self, pool: str) -> int:
+        """Return how many rounds the service has played in a pool, by its own page."""
+        pools = self.json("api/v1/pools?size=500")["pools"]["rows"]
+        return next((each["rounds"] for each in pools if each["name"] == pool), 0)
+
+    def await_rounds(self, pool: str, rounds: int) -> None:
+        awaited(lambda: self.rounds(pool) == rounds or None, f"{rounds} rounds of {pool}")
+
+
+@contextmanager
+def watched(
+    folder: Path,
+    pools: Pools | None = None,
+    *,
+    caps: Caps | None = None,
+    access: Access | None = None,
+    port: int = 0,
+    partitions: int = 1,
+    partitioner: str = "murmur2",
+) -> Iterator[Watched]:
+    """Serve a log in `folder` and a page."""
+    file = {name: FilePool(settings, "1") for name, settings in (pools or {}).items()}
+    settings = ServiceSettings(
+        shard=ShardSettings(partitions=partitions, partitioner=partitioner),
+        pools=file,
+        poll_seconds=0.02,
+        tick_seconds=0.1,
+    )
+    path, observer = folder / "log.db", Observer()
+    service = Service(
+        SqliteLog(path, partitions), settings, heartbeat=observer.beat, probe=observer
+    )
+    server = Server(
+        "127.0.0.1", port, Reporter(observer, caps), Health(observer, 60.0), access or Access()
+    )
+    loop = threading.Thread(target=service.run)
+    with server.running(), SqliteClient(path, partitions) as client:
+        loop.start()
+        try:
+            yield Watched(server, client, service)
+        finally:
+            service.stop()
+            loop.join()
