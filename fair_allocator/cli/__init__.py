@@ -9,40 +9,30 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Final
 
 from fair_allocator import __version__
-from fair_allocator.cli import (
-    audit,
-    check_config,
-    dead_letters,
-    export,
-    import_,
-    inspect,
-    run,
-    schema,
-    send,
-    simulate,
-)
 from fair_allocator.cli.options import PROGRAM, Formatter
-from fair_allocator.demo import command as demo
 from fair_allocator.errors import EX_CONFIG, EX_SOFTWARE, FairAllocatorError, InvalidPool
 
 __all__ = ["main"]
 
-_COMMANDS: Final = (
-    demo,
-    run,
-    check_config,
-    send,
-    audit,
-    inspect,
-    dead_letters,
-    export,
-    import_,
-    simulate,
-    schema,
-)
+_COMMANDS: Final = {
+    "demo": "fair_allocator.demo.command",
+    "run": "fair_allocator.cli.run",
+    "check-config": "fair_allocator.cli.check_config",
+    "topics": "fair_allocator.cli.topics",
+    "send": "fair_allocator.cli.send",
+    "audit": "fair_allocator.cli.audit",
+    "inspect": "fair_allocator.cli.inspect",
+    "dead-letters": "fair_allocator.cli.dead_letters",
+    "export": "fair_allocator.cli.export",
+    "import": "fair_allocator.cli.import_",
+    "simulate": "fair_allocator.cli.simulate",
+    "schema": "fair_allocator.cli.schema",
+}
+"""Their modules are loaded when needed: a service that was killed is to be back at once."""
 
 _INTERRUPTED: Final = 130
 _PIPE_CLOSED: Final = 141
@@ -54,7 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         # A name that the terminal cannot show must not end the command.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
-    arguments = _parser().parse_args(argv)
+    argv = sys.argv[1:] if argv is None else argv
+    arguments = _parser(argv).parse_args(argv)
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -79,7 +70,8 @@ def _exit_code(error: FairAllocatorError) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """Return what reads these arguments: of one command if they begin with it, else of all."""
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
         description="Gives every arm its share of the rounds, at every round, and learns.",
@@ -89,6 +81,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in _COMMANDS:
-        command.add(subparsers)
+    for command in argv[:1] if argv and argv[0] in _COMMANDS else _COMMANDS:
+        import_module(_COMMANDS[command]).add(subparsers)
     return parser

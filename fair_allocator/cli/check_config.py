@@ -11,7 +11,7 @@ from fair_allocator.cli.options import (
     configuration_of,
 )
 from fair_allocator.cli.printing import print_json, print_table, shown
-from fair_allocator.config import TEMPLATE, guarantees
+from fair_allocator.config import TEMPLATE, guarantees, token_of
 from fair_allocator.wiring import service_settings
 
 
@@ -34,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Check."""
     configuration = configuration_of(arguments)
     service_settings(configuration, configuration.log.partitions)
+    token_of(configuration.observe)
     pools = guarantees(configuration)
     if arguments.json:
         print_json({"pools": [asdict(pool) for pool in pools]})

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,6 +20,7 @@ from fair_allocator.cli.options import (
     configuration_of,
 )
 from fair_allocator.cli.printing import bar, counted, moment, print_json, shown
+from fair_allocator.errors import OffsetGone
 from fair_allocator.events import DeadLetter, Reason
 from fair_allocator.log import Incoming, LogClient
 from fair_allocator.shard.journal import to_json
@@ -89,7 +91,8 @@ def add(subparsers: Subparsers) -> None:
         "Each letter is sent at most once: with it, in one transaction, a record with the key\n"
         '"replayed" and its offset is added to the dead-letters topic, and a letter named there\n'
         "is left out. Do not run two at the same time. What is still wrong becomes a new dead\n"
-        "letter.",
+        "letter. Of an input too large for a letter the bytes are taken from where it came; if\n"
+        "they are gone, it is left out.",
         "dead-letters replay --reason unknown-pool --pool tasks",
         run_replay,
     )
@@ -113,11 +116,24 @@ def _letters(client: LogClient, arguments: argparse.Namespace) -> Iterator[Lette
                 content = DeadLetter.model_validate_json(record.value or b"")
             except ValidationError:
                 continue  # nobody but the service should write here
+            if content.truncated:
+                content = _completed(client, content)
             letter = Letter(partition, record.offset, content, record.offset in gone)
             if arguments.reason in (None, content.reason) and (
                 arguments.pool is None or arguments.pool == letter.pool
             ):
                 yield letter
+
+
+def _completed(client: LogClient, content: DeadLetter) -> DeadLetter:
+    """Return a letter with all its bytes, if the log still has the input they came in."""
+    topic, partition, offset = content.topic, content.partition, content.offset
+    try:
+        (record,) = client.read(topic, partition, offset, offset + 1)
+    except (OffsetGone, ValueError):
+        return content
+    key, value = (None if data is None else b64encode(data).decode() for data in record[3:5])
+    return content.model_copy(update={"key": key, "value": value, "truncated": False})
 
 
 def _is_mark(key: bytes | None, value: bytes | None) -> bool:
@@ -194,10 +210,15 @@ def run_replay(arguments: argparse.Namespace) -> int:
         closing(open_client(configuration)) as client,
         bar("sending again", None) as progress,
     ):
-        waiting = (letter for letter in _letters(client, arguments) if not letter.replayed)
+        waiting = (
+            letter
+            for letter in _letters(client, arguments)
+            if not (letter.replayed or letter.content.truncated)
+        )
         while batch := list(islice(waiting, _BATCH)):
             if not arguments.dry_run:
-                client.append_many([*(letter.again(keyed) for letter in batch), *_marks(batch)])
+                again = [letter.again(keyed) for letter in batch]
+                client.append_many([*again, *_marks(batch)], atomic=True)
             counts.update(letter.content.reason for letter in batch)
             progress.advance(len(batch))
     if arguments.json:

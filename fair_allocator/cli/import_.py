@@ -116,9 +116,10 @@ class _Owner:
         self.owned.update(partitions)
 
     def losing(self, partitions: Sequence[int]) -> None:
-        self.owned.difference_update(partitions)
+        """Nothing is left uncommitted between two polls."""
 
-    lost = losing
+    def lost(self, partitions: Sequence[int]) -> None:
+        self.owned.difference_update(partitions)
 
 
 def _own(log: Log, partitions: int) -> None:
@@ -153,11 +154,17 @@ def _write(log: Log, shards: Sequence[Shard], checksum: str, chunk_bytes: int) -
             table = shard.table
             shard.adopt(_BEFORE, checksum, 0, table.clock, nothing_read, table.applied, 0)
             snapshots = Snapshots(shard, 1, chunk_bytes)
-            entry = Entry(_BEFORE + 1, shard.writer, table.clock, nothing_read)
+            entry = Entry(
+                _BEFORE + 1,
+                shard.writer,
+                table.clock,
+                nothing_read,
+                partitions=shard.settings.partitions,
+            )
             first = Outgoing(JOURNAL, shard.partition, ENTRY, entry.encode(shard.chain)[0])
             records = snapshots.records([first], whole=True)
             if len(table):  # else there are no parts, and this is the manifest
-                snapshots.committed(log.commit(records, {}, {}))
+                snapshots.committed(log.commit(records, {}, {}), round(time.time() * 1000))
                 records = snapshots.records([], whole=True)
             decisive += [*_standings(shard), *records, first]
             progress.advance(1)
@@ -171,5 +178,6 @@ def _standings(shard: Shard) -> list[Outgoing]:
     for name in sorted(shard.table):
         hosted = shard.table.hosted(name)
         if hosted is not None:
+            hosted.stood = 0
             outbox.standing(hosted.pool)
     return outbox.take()

@@ -20,6 +20,9 @@ def set_up(stream: TextIO | None = None) -> None:
     handler.setFormatter(_Text() if stream.isatty() else _Json())
     root.addHandler(handler)
     logging.getLogger("fair_allocator").setLevel(logging.INFO)
+    for client in ("kafka", "confluent_kafka"):
+        # They mention whatever they get over; what they do not comes to us as an error.
+        logging.getLogger(client).setLevel(logging.CRITICAL)
 
 
 class _Handler(logging.StreamHandler[TextIO]):

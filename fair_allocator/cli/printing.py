@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from io import BufferedIOBase
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 def shown(text: str) -> str:
@@ -72,7 +73,7 @@ def _cell(cell: object) -> str:
 class Bar:
     """A progress bar; it says nothing where nobody watches."""
 
-    def __init__(self, progress: Progress, what: str, total: int | None) -> None:
+    def __init__(self, progress: "Progress", what: str, total: int | None) -> None:
         self._progress = progress
         self._task = progress.add_task(what, total=total)
         self._grain = (total or 0) // 500
@@ -89,11 +90,15 @@ class Bar:
 @contextmanager
 def bar(what: str, total: int | None) -> Iterator[Bar]:
     """Show progress on standard error while the block runs, if that is a terminal."""
-    progress = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
+    # Only here: the service shows no bars, and is to start at once.
+    from rich import progress as bars
+    from rich.console import Console
+
+    progress = bars.Progress(
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.TaskProgressColumn(),
+        bars.TimeRemainingColumn(),
         console=Console(stderr=True),
         disable=not sys.stderr.isatty(),
         transient=True,

@@ -9,8 +9,10 @@ from fair_allocator.cli.options import Subparsers, add_command, add_config, conf
 from fair_allocator.cli.printing import counted, shown
 from fair_allocator.cli.watch import Watch
 from fair_allocator.config import Configuration, PoolGuarantee, guarantees
+from fair_allocator.observe.observer import Observer
+from fair_allocator.observe.serving import observed
 from fair_allocator.service import Service, calm_collector
-from fair_allocator.wiring import open_log, service_settings
+from fair_allocator.wiring import log_name, open_log, service_settings
 
 logger = logging.getLogger(__name__)
 
@@ -46,9 +48,15 @@ def run(arguments: argparse.Namespace) -> int:
     logs.set_up()
     watch = Watch(configuration.service.stuck_seconds, configuration.service.drain_seconds)
     calm_collector()
-    service = Service(open_log(configuration), settings, heartbeat=watch.beat)
+    observer = Observer()
+
+    def beat() -> None:
+        watch.beat()
+        observer.beat()
+
+    service = Service(open_log(configuration), settings, heartbeat=beat, probe=observer)
     logger.info("%s", _served(configuration))
-    with watch.over(service.stop):
+    with observed(configuration, observer), watch.over(service.stop):
         service.run()
     logger.info("stopped; the next start goes on from here")
     return 0
@@ -60,9 +68,9 @@ def _served(configuration: Configuration) -> str:
     texts = [_promise(pool) for pool in pools[:_MOST_POOLS]]
     if len(pools) > _MOST_POOLS:
         texts.append(f"and {len(pools) - _MOST_POOLS} more")
-    log = configuration.log
     return (
-        f"serving {log.path}, {counted(log.partitions, 'partition')}; "
+        f"serving {log_name(configuration)}, "
+        f"{counted(configuration.log.partitions, 'partition')}; "
         f"{', '.join(texts) or 'no pools are configured, they come by controls'}"
     )
 

@@ -35,7 +35,7 @@ def read_shard(client: LogClient, partition: int, settings: ShardSettings) -> Sh
     reader = JournalReader(client)
     for _ in range(_ATTEMPTS):
         try:
-            return restore(reader, partition, settings)[0]
+            return restore(reader, partition, settings, only_look=True)[0]
         except OffsetGone:
             continue  # a running service trimmed it meanwhile: a newer snapshot is there
     raise LogUnavailable(f"journal {partition} is trimmed faster than it can be read: try again")

@@ -75,7 +75,7 @@ def test_every_help_ends_with_an_example_that_can_be_called(
     program, *words = shlex.split(last.partition(" > ")[0])
     assert program == "fair-allocator"
     assert words[: len(command)] == command or len(command) == 1
-    assert cli._parser().parse_args(words).run
+    assert cli._parser(words).parse_args(words).run
 
 
 def test_every_command_is_listed(capsys: Capture) -> None:
@@ -181,7 +181,7 @@ def test_no_pools_are_no_error(tmp_path: Path, capsys: Capture) -> None:
 
 def test_every_setting_reaches_the_service(tmp_path: Path) -> None:
     limits = "[limits]\nclock_skew_seconds = 1.5\nretire_after_seconds = 60\nrecord_bytes = 77\n"
-    more = "[snapshots]\nevery_entries = 7\n[audit]\nepochs_every_rounds = 5\n"
+    more = "[snapshots]\nevery_entries = 7\n[audit]\nepochs_every_requests = 5\n"
     site = Site.made(tmp_path, POOLS + limits + more, 'partitioner = "crc32"', "batch_records = 9")
     settings = service_settings(site.configuration, 6, accept_offsets=True)
     assert (settings.batch_records, settings.snapshot_entries) == (9, 7)
@@ -203,7 +203,7 @@ def test_learners_of_installed_packages_can_be_named(monkeypatch: pytest.MonkeyP
         def load(self) -> type[Learner]:
             return Uniform
 
-    monkeypatch.setattr("fair_allocator.plugins.entry_points", lambda group: [Point()])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Point()])
     installed_learners.cache_clear()
     try:
         assert known_learners()["mine"] is Uniform

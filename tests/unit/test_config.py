@@ -161,7 +161,10 @@ def test_the_variables_of_a_kubernetes_service_are_not_ours() -> None:
         ("log.partitions = 4.0", "log.partitions: must be a valid integer, got 4.0"),
         ("log.partitions = true", "log.partitions: must be a valid integer, got True"),
         ("log.path = ''", "log.path: must name a file, got '.'"),
-        ("log.kind = 'kafka'", "log.kind: must be 'sqlite', got 'kafka'"),
+        (
+            "log.kind = 'files'",
+            "log.kind: must be 'sqlite', 'kafka' or 'confluent', got 'files'",
+        ),
         ("service.poll_seconds = nan", "service.poll_seconds: must be a finite number, got nan"),
         (
             "service.poll_seconds = 2024-01-01",

@@ -157,7 +157,7 @@ def test_a_dry_run_sends_nothing(site: Site, capsys: pytest.CaptureFixture[str])
 def test_a_failed_replay_sends_and_marks_nothing(
     site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(client: SqliteClient, records: object) -> None:
+    def full(client: SqliteClient, records: object, *, atomic: bool) -> None:
         raise LogUnavailable("the disk is full")
 
     with monkeypatch.context() as patch:

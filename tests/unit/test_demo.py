@@ -213,11 +213,11 @@ def test_values_that_make_no_sense_are_refused(wrong: list[str]) -> None:
 def test_a_service_that_dies_is_told_of(tmp_path: Path) -> None:
     damaged = tmp_path / "log.db"
     damaged.write_bytes(b"no log at all" * 1_000)
-    with serving(damaged, SEED) as check:
+    with serving(damaged, SEED, SCENARIOS["wireless"](SEED, 1), 1) as service:
 
         def wait() -> None:
             while True:
-                check()
+                service.check()
 
         with pytest.raises(LogUnavailable, match="the service ended with"):
             wait()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fair_allocator.shard.outbox import LETTER_VALUE_BYTES
 from tests.served import ARMS, Served
 
 
@@ -204,7 +205,8 @@ def test_poison_becomes_one_dead_letter(
     (letter,) = served.letters()
     assert (letter.topic, letter.partition, letter.offset) == (topic, 0, offset)
     assert letter.reason == reason
-    assert letter.original() == (b"p", value)
+    assert letter.original() == (b"p", None if value is None else value[:LETTER_VALUE_BYTES])
+    assert letter.truncated == (len(value or b"") > LETTER_VALUE_BYTES)
     assert letter.message
     assert served.shard.offsets[topic] == served.client.end_offset(topic, 0)
 

@@ -41,6 +41,18 @@ def test_standing_is_repeated_now_and_then(house: House) -> None:
     assert rounds == [1, 31, 61], "every ten times the arms at most"
 
 
+def test_standing_of_a_pool_that_is_seldom_asked_is_repeated_too(house: House) -> None:
+    served = house({"p": {"arms": ARMS}, "rare": {"arms": ARMS}}, standing_every=40)
+    for number in range(100):
+        served.request(str(number), pool="rare" if number in (50, 60, 95) else "p")
+    served.turn(now=1)
+    seen = [
+        (event["pool"], event["round"], event["folded"]["requests"])
+        for event in served.out("epoch")
+    ]
+    assert seen[2:] == [("p", 41, 41), ("rare", 1, 51), ("p", 79, 81), ("rare", 3, 96)]
+
+
 def test_large_standing_is_cut_into_records(house: House) -> None:
     served = house({"p": {"arms": {f"arm-{n}": 0 for n in range(2_500)}}})
     chunks = served.out("epoch")
@@ -59,7 +71,8 @@ def test_entry_names_what_was_folded_in_its_order(house: House) -> None:
     served.turn(now=3)
     *_, last = (r.value for r in served.client.read("journal", 0) if r.key == ENTRY)
     assert last is not None
-    *_, offsets, runs, pools, operations = json.loads(last.split(b" ", 2)[2])
+    _, _, _, offsets, runs, pools, operations, partitions = json.loads(last.split(b" ", 2)[2])
+    assert partitions == served.client.partitions
     assert offsets == {"requests": 2, "rewards": 1, "controls": 0}
     assert runs == [["requests", 0, 0], ["rewards", 0, 0], ["requests", 1, 1]]
     assert pools == ["p"]

@@ -1,0 +1,53 @@
+"""How the tests of bad input check that it left no trace."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from fair_allocator import FairAllocatorError, InvalidPool, Pool
+
+ARMS = {"ann": "0.3", "bob": "0.2", "cyd": "0"}
+
+
+def running() -> Pool:
+    """Return a pool in the middle of things: rewards pending, an arm owed, a change under way."""
+    pool = Pool(ARMS, seed=3, tolerance=1)
+    for index in range(20):
+        pool.assign(f"old{index}")
+        if index % 3:
+            pool.reward(f"old{index}", index / 20)
+    pool.reconfigure({"ann": "0.5", "bob": "0.2", "cyd": "0.2"}, tolerance=0)
+    pool.assign("open")
+    return pool
+
+
+def text(pool: Pool) -> str:
+    return json.dumps(pool.state())
+
+
+@contextmanager
+def unharmed(pool: Pool) -> Iterator[None]:
+    """Check that a pool is, and goes on, as if nothing had happened."""
+    before = text(pool)
+    yield
+    assert text(pool) == before
+    twin = Pool.from_state(json.loads(before))
+    for index in range(30):
+        assert pool.assign(f"new{index}") == twin.assign(f"new{index}")
+    assert text(pool) == text(twin)
+
+
+def refused(arms: Any = None, match: str | None = None, **options: Any) -> None:
+    """Check that a pool can neither be made nor changed like this."""
+    with pytest.raises(InvalidPool, match=match) as made:
+        Pool(ARMS if arms is None else arms, **options)
+    pool = running()
+    with unharmed(pool), pytest.raises(InvalidPool, match=match) as changed:
+        pool.reconfigure(arms, **options)
+    for error in (made.value, changed.value):
+        assert isinstance(error, FairAllocatorError)
+        assert isinstance(error, ValueError)
+        assert len(str(error)) < 400
