@@ -72,6 +72,7 @@ def kafka_settings(configuration: Configuration) -> KafkaSettings:
         topic_prefix=kafka.topic_prefix,
         group=kafka.group,
         instance=kafka.instance or default_instance(),
+        delivery=kafka.delivery,
         transactional_id=kafka.transactional_id,
         session_seconds=kafka.session_seconds,
         transaction_seconds=kafka.transaction_seconds,

@@ -77,7 +77,7 @@ def test_what_was_assigned_is_served_though_the_writer_had_to_be_made_anew() -> 
     cluster = Cluster()
     one = Instance(cluster, 0)
     request(cluster, 1)
-    one.log._drop_transactions()
+    one.log._commits.drop()
     one.member.fail("transactions")
     one.turn()
     assert decided(cluster) == 1
