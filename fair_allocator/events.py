@@ -6,6 +6,7 @@ its own. Together the outgoing ones make the assignments topic complete for an a
 chosen, what every arm was entitled to, and which inputs had been folded before.
 """
 
+import re
 from base64 import b64decode
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -202,6 +203,7 @@ class DeadLetter(_Published):
 
 
 _REDELIVERED = b',"redelivered":true}'
+_MARK = re.compile(rb',\s*"redelivered":\s*true\s*\}$')
 
 
 def redelivered(value: bytes | None) -> bytes | None:
@@ -221,9 +223,7 @@ def first_delivered(value: bytes) -> bytes:
     >>> first_delivered(b'{"type":"tick","redelivered":true}')
     b'{"type":"tick"}'
     """
-    if value.endswith(_REDELIVERED):
-        return value[: -len(_REDELIVERED)] + b"}"
-    return value
+    return _MARK.sub(b"}", value) if b'"redelivered"' in value[-40:] else value
 
 
 def json_schema() -> dict[str, Any]:

@@ -247,6 +247,19 @@ def test_offsets_are_not_given_again_after_everything_was_trimmed(log_factory: L
     assert [record.value for record in log.read_journal(0, log.journal_start(0))] == [b"3"]
 
 
+def test_positions_and_hints_outlast_a_journal_that_was_trimmed_wholly(
+    log_factory: LogFactory, client: LogClient
+) -> None:
+    send(client, b"a")
+    log = log_factory.service().owning().log
+    log.commit(entries(b"1"), {}, {0: "an earlier hint"})
+    log.commit(entries(b"2"), {("requests", 0): 1}, {0: "hint"})
+    log.trim_journal(0, log.end_offsets()["journal", 0])
+    log.close()
+    again = log_factory.service().owning().log
+    assert again.committed(0) == ({"requests": 1}, "hint")
+
+
 def test_reading_what_is_trimmed_meanwhile_says_so(log_factory: LogFactory) -> None:
     log = log_factory.service().owning().log
     offsets = [at for _ in range(10) for at in log.commit(entries(*[b"x"] * 500), {}, {})]
