@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from fair_allocator.cli.shards import JournalReader
-from fair_allocator.log import JOURNAL
+from fair_allocator.errors import CommitFailed
+from fair_allocator.log import JOURNAL, Outgoing
 from fair_allocator.log.kafka import DELIVERIES, KafkaClient, KafkaSettings
 from fair_allocator.log.kafka.driver import DriverError, Unreachable
 from fair_allocator.shard import ShardSettings, restore
@@ -210,6 +211,23 @@ def test_what_took_longer_than_half_a_session_is_left_to_a_restore(
     assert redelivered(cluster) == REQUESTS
 
 
+def test_who_was_silent_asks_the_group_before_it_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    zombie = one(cluster)
+    zombie.turn()
+    ask(cluster)
+    clock = {"now": 0.0}
+    module = "fair_allocator.log.kafka.at_least_once"
+    monkeypatch.setattr(f"{module}.time", SimpleNamespace(monotonic=lambda: clock["now"]))
+    zombie.member.decisions.append(lambda _: clock.update(now=6.0))  # it hangs in a poll
+    zombie.member.before["wait for store"] = [fenced]
+    before = len(cluster.records[JOURNAL, 0])
+    zombie.log.poll(0, 1)
+    with pytest.raises(CommitFailed, match="another generation"):
+        zombie.log.commit([Outgoing(JOURNAL, 0, b"k", b"v")], {}, {})
+    assert len(cluster.records[JOURNAL, 0]) == before
+
+
 # -- in order -------------------------------------------------------------------------------------
 
 
@@ -291,6 +309,23 @@ def test_modes_take_turns() -> None:
         instance.log.close()
         check(cluster, turn * REQUESTS)
     assert redelivered(cluster) == 0
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_the_other_mode_learns_that_there_was_this_one_though_telling_it_failed(
+    number: int,
+) -> None:
+    cluster = Cluster()
+    ask(cluster)
+    Instance(cluster, 0).turn()
+    instance = one(cluster)
+    at(instance.member, "wait for store", number, fail)
+    at(instance.member, "append to assignments", 3, kill)
+    ask(cluster, 2 * REQUESTS)
+    with pytest.raises(Killed):
+        instance.turn()
+    Instance(cluster, 0, seed=2).turn()
+    check(cluster, 2 * REQUESTS)
 
 
 @pytest.mark.parametrize("delivery", DELIVERIES)

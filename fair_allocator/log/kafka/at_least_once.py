@@ -37,7 +37,8 @@ class AtLeastOnce(Commits):
         super().__init__(driver, settings, scanner, partitions)
         self._writer: Writer | None = None
         self._unstored: set[int] = set()
-        self._stored_at = time.monotonic()
+        self._patience = settings.session_seconds / 2
+        self._stored_at = self._polled_at = time.monotonic()
 
     def prepare(self) -> None:
         if self._writer is None:
@@ -63,8 +64,12 @@ class AtLeastOnce(Commits):
             self.drop()  # some do not get over an outage
             raise
         self.known[partition], self.journal_ends[partition] = committed, end
-        # Before the first commit: that is how the other mode learns that there was this one.
-        self._store({partition}, wait=True)
+        try:
+            # Before the first commit: that is how the other mode learns that there was this one.
+            self._store({partition}, wait=True)
+        except DriverError:
+            self.forget([partition])
+            raise
         return committed
 
     def settle(self, partition: int) -> None:
@@ -76,13 +81,21 @@ class AtLeastOnce(Commits):
 
     def write(self, outgoing: Sequence[Outgoing], after: Mapping[int, Committed]) -> list[int]:
         self._proof()
-        if not outgoing and all(self.known.get(p) == each for p, each in after.items()):
-            self._store(after.keys(), wait=True)  # nothing to write, only to prove membership
-            return []
         began = time.monotonic()
+        changes = outgoing or any(self.known.get(p) != each for p, each in after.items())
+        if not changes or began - self._polled_at > self._patience:
+            # Refused to whoever is no member any more, as one may be that has been silent so long:
+            # what it would write is void, but costs the owner a restore.
+            self._store(self.known.keys(), wait=True)
+        if not changes:
+            return []
         writer = self._connected()
         journaled = self._write_ahead(writer, outgoing, after)
-        self._require_quick(began)
+        took = time.monotonic() - began
+        if took > self._patience:
+            # What is published is in the journal, and is the same whoever does it. But another may
+            # have done so, and gone on: then it would come late.
+            raise DriverError(f"it took {took:.1f} s to write it to the journal")
         public = [record for record in outgoing if record.topic != JOURNAL]
         published = iter(writer.append(public) if public else ())
         self._unstored |= after.keys()
@@ -122,24 +135,15 @@ class AtLeastOnce(Commits):
             )
         return own
 
-    def _require_quick(self, began: float) -> None:
-        """Leave it to a restore to publish what took so long that another may have done it.
-
-        What is published is in the journal and the same whoever does it, but late it comes after
-        what was decided since.
-        """
-        took, allowed = time.monotonic() - began, self._settings.session_seconds / 2
-        if took > allowed:
-            raise DriverError(f"the journal took {took:.1f} s, half a session is {allowed:g} s")
-
     def explained(self, error: Exception) -> str:
         return str(error)
 
     # -- the group's positions -------------------------------------------------------------------
 
-    def store_soon(self) -> None:
-        if self._unstored and time.monotonic() - self._stored_at > STORE_SECONDS:
-            with suppress(DriverError):
+    def polling(self) -> None:
+        now = self._polled_at = time.monotonic()
+        if self._unstored and now - self._stored_at > STORE_SECONDS:
+            with suppress(DriverError):  # the next time will do
                 self.store_now(wait=False)
 
     def store_now(self, *, wait: bool) -> None:

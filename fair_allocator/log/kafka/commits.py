@@ -68,8 +68,8 @@ class Commits(ABC):
         """Let go of the connection at once, whatever is under way."""
 
     @abstractmethod
-    def store_soon(self) -> None:
-        """Store what is stored only now and then, if it is time; it does no harm if that fails."""
+    def polling(self) -> None:
+        """Store what is stored only now and then, if it is time; called before every poll."""
 
     @abstractmethod
     def store_now(self, *, wait: bool) -> None:

@@ -84,7 +84,7 @@ class ExactlyOnce(Commits):
             f"kafka.transactional_id {self._settings.writer!r}; give each its own"
         )
 
-    def store_soon(self) -> None:
+    def polling(self) -> None:
         """Nothing to do: positions are a part of every commit."""
 
     def store_now(self, *, wait: bool) -> None:

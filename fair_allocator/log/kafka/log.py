@@ -223,7 +223,7 @@ class KafkaLog(Log):
 
     def poll(self, timeout_seconds: float, limit: int) -> list[Record]:
         self._require_open()
-        self._commits.store_soon()
+        self._commits.polling()
         deadline = time.monotonic() + timeout_seconds
         while True:
             left = max(0.0, deadline - time.monotonic())
@@ -333,7 +333,6 @@ class KafkaLog(Log):
             raise CommitFailed(f"the commit failed: {commits.explained(error)}") from error
         self._heard = time.monotonic()
         commits.known |= after
-        commits.store_soon()
         return given
 
     def _spoil(self) -> None:
