@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -84,8 +85,10 @@ def entry(partition: int, value: bytes = b"entry") -> list[Outgoing]:
 
 @IN_BOTH_MODES
 def test_a_second_instance_takes_half_and_the_rest_stays_where_it_is(
-    start: Callable[[str], Service], reader: LogClient
+    start: Callable[[str], Service], reader: LogClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # What is published is told when a partition may go, too.
+    monkeypatch.setattr("fair_allocator.log.kafka.at_least_once.STORE_SECONDS", inf)
     one = start("one").owning()
     reader.append_many([Incoming("requests", None, b"%d" % p, p) for p in EVERY])
     read = one.take(PARTITIONS)
