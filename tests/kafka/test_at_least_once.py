@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from fair_allocator.cli.shards import JournalReader
-from fair_allocator.errors import CommitFailed
+from fair_allocator.errors import CommitFailed, ConfigurationError
 from fair_allocator.log import JOURNAL, Outgoing
 from fair_allocator.log.kafka import DELIVERIES, KafkaClient, KafkaSettings
-from fair_allocator.log.kafka.driver import DriverError, Unreachable
+from fair_allocator.log.kafka.driver import DriverError, Stored, Unreachable
 from fair_allocator.shard import ShardSettings, restore
 from tests.kafka.fake import Cluster, Hook, Member
 from tests.kafka.instances import Instance, request
@@ -343,6 +343,28 @@ def test_what_was_left_unpublished_is_found_though_the_group_forgot_its_position
     check(cluster)
 
 
+@pytest.mark.parametrize("delivery", DELIVERIES)
+def test_positions_moved_by_hand_change_nothing(delivery: str) -> None:
+    cluster = Cluster()
+    ask(cluster)
+    instance = one(cluster)
+    at(instance.member, "append to assignments", 3, kill)
+    with pytest.raises(Killed):
+        instance.turn()
+    cluster.stored["requests", 0] = Stored(2, "")
+    Instance(cluster, 0, delivery=delivery, seed=2).turn()
+    check(cluster)
+
+
+def test_positions_moved_by_hand_after_the_other_mode_are_a_stop() -> None:
+    cluster = Cluster()
+    ask(cluster)
+    Instance(cluster, 0).turn()
+    cluster.stored["requests", 0] = Stored(2, "")
+    with pytest.raises(ConfigurationError, match="somebody moved them"):
+        one(cluster).turn()
+
+
 def test_a_journal_that_was_emptied_under_it_is_a_stop() -> None:
     cluster = Cluster()
     ask(cluster)
@@ -350,5 +372,7 @@ def test_a_journal_that_was_emptied_under_it_is_a_stop() -> None:
     instance.turn()
     instance.log.close()
     cluster.starts[JOURNAL, 0] = len(cluster.records[JOURNAL, 0])
-    with pytest.raises(Exception, match="the journal is empty, though inputs were decided"):
+    with pytest.raises(
+        ConfigurationError, match="the journal is empty, though inputs were decided"
+    ):
         one(cluster).turn()

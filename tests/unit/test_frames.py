@@ -106,6 +106,16 @@ def test_the_last_whole_commit_is_the_one_in_doubt(journal: Journal) -> None:
     assert last_commit([], 0) is None
 
 
+def test_nothing_is_in_doubt_after_the_other_mode_went_on(journal: Journal) -> None:
+    journal.append(*commit(journal.claim(), b"1"))
+    journal.append(entry(b"2"))
+    assert last_commit(journal.records, 0) is None
+    journal.append(*commit(journal.claim(), b"3", hint="third"))
+    last = last_commit(journal.records, 0)
+    assert last is not None
+    assert last.committed.hint == "third"
+
+
 def test_a_commit_without_its_end_is_void(journal: Journal) -> None:
     journal.append(*commit(journal.claim(), b"1", b"2")[:-1])
     assert journal.values() == []

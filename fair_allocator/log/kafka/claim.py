@@ -7,7 +7,7 @@ from fair_allocator.events import redelivered
 from fair_allocator.log.base import INPUTS, JOURNAL, Committed
 from fair_allocator.log.kafka.driver import GroupReader, Writer
 from fair_allocator.log.kafka.frames import claim_of, last_commit
-from fair_allocator.log.kafka.positions import as_committed, published_up_to
+from fair_allocator.log.kafka.positions import as_committed, by_transaction, published_up_to
 from fair_allocator.log.kafka.reading import Scanner
 from fair_allocator.log.kafka.settings import KafkaSettings
 
@@ -34,11 +34,10 @@ def claim(
         group.store(stored, wait=True)
     (offset,) = writer.append([claim_of(partition, settings.instance)])
     committed = as_committed(stored)
-    since = published_up_to(stored)
-    if stored and since is None:
-        return committed, offset + 1  # of the other mode, which leaves nothing unpublished
+    if by_transaction(stored):
+        return committed, offset + 1
     place = JOURNAL, partition
-    start = max(since or 0, scanner.start(place))
+    start = max(published_up_to(stored), scanner.start(place))
     try:
         last = last_commit(scanner.scan(place, start, offset), start)
     except OffsetGone as error:

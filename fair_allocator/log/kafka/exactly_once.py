@@ -12,7 +12,7 @@ from fair_allocator.log.base import INPUTS, JOURNAL, Committed, Outgoing
 from fair_allocator.log.kafka.claim import claim
 from fair_allocator.log.kafka.commits import Commits
 from fair_allocator.log.kafka.driver import DriverError, Place, Stored, Transactions, WriterFenced
-from fair_allocator.log.kafka.positions import as_committed, published_up_to, to_store
+from fair_allocator.log.kafka.positions import as_committed, by_transaction, to_store
 from fair_allocator.log.kafka.transaction import commit
 
 
@@ -42,10 +42,8 @@ class ExactlyOnce(Commits):
 
     def _may_be_unpublished(self, partition: int, stored: Mapping[Place, Stored]) -> bool:
         """Tell whether the partition was left in the other mode, or that is not known any more."""
-        if stored:
-            return published_up_to(stored) is not None
         place = JOURNAL, partition
-        return self._scanner.ends({place: 0})[place] > 0
+        return not by_transaction(stored) and self._scanner.ends({place: 0})[place] > 0
 
     def _take_over(self, partition: int) -> Committed:
         """End the other mode: publish what it may not have, store positions as this one does."""

@@ -20,6 +20,7 @@ Records without a frame are those of the mode "exactly_once", and count as they 
 
 import json
 import struct
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 from zlib import compress, decompress
@@ -168,12 +169,12 @@ def unframed(records: Iterable[Record], start: int, stop: int) -> Iterator[Recor
 
 
 def last_commit(records: Iterable[Record], start: int) -> Commit | None:
-    """Return the last whole commit of a journal read from between two commits on."""
-    last = None
-    for commit in _whole(records, start):
-        if commit[0][0] is not None:
-            last = commit
-    if last is None:
+    """Return the last whole commit of a journal read from between two commits on.
+
+    None if there is none, or the other mode went on after it.
+    """
+    last = next(iter(deque(_whole(records, start), maxlen=1)), None)
+    if last is None or last[0][0] is None:
         return None
     end = last[-1][1]
     said = json.loads(end.value or b"")

@@ -144,6 +144,7 @@ class KafkaLog(Log):
         """Let the handler commit while it still can; what it raises comes out of the poll."""
         self._rearranging = True
         try:
+            self._commits.polling()
             if self._owned:
                 self._handler.losing(sorted(self._owned))
                 self._store_if_possible(wait=False)
@@ -223,9 +224,9 @@ class KafkaLog(Log):
 
     def poll(self, timeout_seconds: float, limit: int) -> list[Record]:
         self._require_open()
-        self._commits.polling()
         deadline = time.monotonic() + timeout_seconds
         while True:
+            self._commits.polling()
             left = max(0.0, deadline - time.monotonic())
             with reaching(self._settings):
                 blocks = self._group.poll(min(left, SLICE_SECONDS), limit)

@@ -49,10 +49,10 @@ def partitions_noted(stored: Stored) -> int | None:
     return int(match[1]) if match else None
 
 
-def published_up_to(stored: Mapping[Place, Stored]) -> int | None:
+def published_up_to(stored: Mapping[Place, Stored]) -> int:
     """Return the journal position of what was stored for one partition.
 
-    None if it was not stored in the mode "at_least_once".
+    0, the start of everything, if it was not stored in the mode "at_least_once".
 
     >>> published_up_to({("requests", 0): Stored(5, "4~120=17"), ("rewards", 0): Stored(3, "")})
     120
@@ -61,7 +61,18 @@ def published_up_to(stored: Mapping[Place, Stored]) -> int | None:
         match = _CARRIED.fullmatch(metadata) if topic == CARRIER else None
         if match and match[2]:
             return int(match[2])
-    return None
+    return 0
+
+
+def by_transaction(stored: Mapping[Place, Stored]) -> bool:
+    """Tell whether the mode "exactly_once" stored this, which leaves nothing unpublished.
+
+    Somebody who moved positions by hand did not, nor does anyone know if there are none any more.
+    """
+    return any(
+        topic == CARRIER and (match := _CARRIED.fullmatch(metadata)) and not match[2]
+        for (topic, _), (_, metadata) in stored.items()
+    )
 
 
 def as_committed(stored: Mapping[Place, Stored]) -> Committed:
