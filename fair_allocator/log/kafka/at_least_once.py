@@ -11,7 +11,7 @@ everything is published: the journal is the truth.
 """
 
 import time
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -36,7 +36,7 @@ class AtLeastOnce(Commits):
     ) -> None:
         super().__init__(driver, settings, scanner, partitions)
         self._writer: Writer | None = None
-        self._unstored: set[int] = set()
+        self._unstored = False
         self._patience = settings.session_seconds / 2
         self._stored_at = self._polled_at = time.monotonic()
 
@@ -66,7 +66,7 @@ class AtLeastOnce(Commits):
         self.known[partition], self.journal_ends[partition] = committed, end
         try:
             # Before the first commit: that is how the other mode learns that there was this one.
-            self._store({partition}, wait=True)
+            self._store({partition: committed}, wait=True)
         except DriverError:
             self.forget([partition])
             raise
@@ -86,7 +86,7 @@ class AtLeastOnce(Commits):
         if not changes or began - self._polled_at > self._patience:
             # Refused to whoever is no member any more, as one may be that has been silent so long:
             # what it would write is void, but costs the owner a restore.
-            self._store(self.known.keys(), wait=True)
+            self.store_now(wait=True)
         if not changes:
             return []
         writer = self._connected()
@@ -98,7 +98,7 @@ class AtLeastOnce(Commits):
             raise DriverError(f"it took {took:.1f} s to write it to the journal")
         public = [record for record in outgoing if record.topic != JOURNAL]
         published = iter(writer.append(public) if public else ())
-        self._unstored |= after.keys()
+        self._unstored = True
         given = {partition: iter(offsets) for partition, offsets in journaled.items()}
         return [
             next(given[record.partition] if record.topic == JOURNAL else published)
@@ -147,14 +147,13 @@ class AtLeastOnce(Commits):
                 self.store_now(wait=False)
 
     def store_now(self, *, wait: bool) -> None:
-        self._store(self._unstored & self.known.keys(), wait=wait)
+        # All of it: nobody was told whether what was stored without waiting arrived.
+        self._store(self.known, wait=wait)
+        self._unstored, self._stored_at = False, time.monotonic()
 
-    def _store(self, partitions: Set[int], *, wait: bool) -> None:
-        if partitions:
-            known = {partition: self.known[partition] for partition in partitions}
+    def _store(self, known: Mapping[int, Committed], *, wait: bool) -> None:
+        if known:
             self.group.store(to_store(known, self._partitions, self.journal_ends), wait=wait)
-        self._unstored -= partitions
-        self._stored_at = time.monotonic()
 
     def drop(self) -> None:
         if self._writer is not None:
