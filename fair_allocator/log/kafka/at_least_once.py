@@ -50,10 +50,11 @@ class AtLeastOnce(Commits):
         return self._writer
 
     def recall(self, partition: int) -> Committed:
-        place, known = (JOURNAL, partition), self.known.get(partition)
+        place, known = (JOURNAL, partition), self.known.pop(partition, None)
         if known is not None:
             end = self.journal_ends[partition]
             if self._scanner.ends({place: end}) == {place: end}:
+                self.known[partition] = known
                 return known
         self._proof()
         try:
@@ -63,13 +64,10 @@ class AtLeastOnce(Commits):
         except DriverError:
             self.drop()  # some do not get over an outage
             raise
-        self.known[partition], self.journal_ends[partition] = committed, end
-        try:
-            # Before the first commit: that is how the other mode learns that there was this one.
-            self._store({partition: committed}, wait=True)
-        except DriverError:
-            self.forget([partition])
-            raise
+        self.journal_ends[partition] = end
+        # Before the first commit: that is how the other mode learns that there was this one.
+        self._store({partition: committed}, wait=True)
+        self.known[partition] = committed
         return committed
 
     def settle(self, partition: int) -> None:
