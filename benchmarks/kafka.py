@@ -1,10 +1,12 @@
 """The service on Kafka against a bare transactional loop of the same client, in one run.
 
     python -m benchmarks.kafka [--client confluent] [--quick] [--only throughput ...]
+    python -m benchmarks.kafka --delivery exactly_once at_least_once --only latency
 
 Throughput and end-to-end latency as ratios to the bare loop (see `kafka_bare`), the time to
 restore a shard with many open requests, and what a process takes in memory, threads and
-descriptors over a soak. It starts a broker of its own.
+descriptors over a soak. Of several modes of delivery, throughput and latency are measured in
+turns, the rest for the first. It starts a broker of its own.
 """
 
 import argparse
@@ -15,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +26,7 @@ from benchmarks.kafka_bare import BARE, BATCH
 from benchmarks.kafka_latency import Measured, measured
 from benchmarks.timing import table
 from fair_allocator.log.base import Incoming
-from fair_allocator.log.kafka import KafkaClient, KafkaLog, KafkaSettings, driver
+from fair_allocator.log.kafka import DELIVERIES, KafkaClient, KafkaLog, KafkaSettings, driver
 from fair_allocator.service import Service, ServiceSettings, calm_collector
 from fair_allocator.shard import ShardSettings, restore
 from tests.broker.choice import private_broker
@@ -41,6 +43,7 @@ kind = "{client}"
 bootstrap_servers = "{settings.bootstrap_servers}"
 topic_prefix = "{settings.topic_prefix}"
 group = "{settings.group}"
+delivery = "{settings.delivery}"
 [observe]
 port = "none"
 [pools."*"]
@@ -62,11 +65,17 @@ class House:
     """A broker, and logs with names of their own on it."""
 
     client: str
+    deliveries: Sequence[str]
     servers: str
     folder: Path
 
-    def log(self, name: str, partitions: int = PARTITIONS) -> KafkaSettings:
-        settings = KafkaSettings(self.servers, topic_prefix=f"{name}.", group=name)
+    def log(
+        self, name: str, partitions: int = PARTITIONS, delivery: str | None = None
+    ) -> KafkaSettings:
+        delivery = delivery or self.deliveries[0]
+        settings = KafkaSettings(
+            self.servers, topic_prefix=f"{name}.", group=name, delivery=delivery
+        )
         make_topics(settings, partitions)
         return settings
 
@@ -124,10 +133,12 @@ def drained(step: Callable[[], int], count: int) -> float:
 
 
 def throughput(house: House, count: int, turns: int) -> list[list[object]]:
-    bare, ours = house.log("bare"), house.log("ours")
+    bare = house.log("bare")
+    logs = {delivery: house.log(delivery, delivery=delivery) for delivery in house.deliveries}
+    services = {delivery: Ours(house, settings) for delivery, settings in logs.items()}
     steps: dict[str, tuple[KafkaSettings, Callable[[], int]]] = {
         "bare": (bare, BARE[house.client](bare.bootstrap_servers, bare.topic_prefix)),
-        "ours": (ours, (service := Ours(house, ours)).step),
+        **{delivery: (logs[delivery], service.step) for delivery, service in services.items()},
     }
     speeds: dict[str, list[float]] = {name: [] for name in steps}
     for turn in range(turns + 1):  # the first one makes pools and connections, and is not counted
@@ -137,14 +148,14 @@ def throughput(house: House, count: int, turns: int) -> list[list[object]]:
             took = drained(step, 2 * count)
             if turn:
                 speeds[name].append(count / took)
-    service.log.close()
-    ratios = [ours / bare for ours, bare in zip(speeds["ours"], speeds["bare"], strict=True)]
-    spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
-    middle = [f"{statistics.median(speeds[name]):,.0f}" for name in steps]
-    return [
-        ["", "bare, requests/s", "ours, requests/s", "ours / bare"],
-        [house.client, *middle, spread],
-    ]
+    rows: list[list[object]] = [[house.client, "requests/s", "of bare"]]
+    for name, measured_speeds in speeds.items():
+        ratios = [each / bare for each, bare in zip(measured_speeds, speeds["bare"], strict=True)]
+        spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
+        rows.append([name, f"{statistics.median(measured_speeds):,.0f}", spread])
+    for service in services.values():
+        service.log.close()
+    return rows
 
 
 # -- latency --------------------------------------------------------------------------------------
@@ -172,22 +183,23 @@ def our_process(house: House, settings: KafkaSettings) -> Iterator[Instance]:
 
 
 def latency(house: House, seconds: float, turns: int) -> list[list[object]]:
-    seen: dict[str, list[Measured]] = {"bare": [], "ours": []}
+    seen: dict[str, list[Measured]] = {name: [] for name in ("bare", *house.deliveries)}
     for turn in range(turns):
         for name in seen:
-            settings = house.log(f"latency-{name}-{turn}")
+            delivery = None if name == "bare" else name
+            settings = house.log(f"latency-{name}-{turn}", delivery=delivery)
             running = bare_process if name == "bare" else our_process
             with running(house, settings), house.sender(settings) as sender:
                 seen[name].append(measured(settings, sender, event, PER_SECOND, seconds))
-    rows: list[list[object]] = [["at 500 requests/s", "p50 ms", "p99 ms", "answered"]]
+    rows: list[list[object]] = [["at 500 requests/s", "p50 ms", "to bare", "p99 ms", "answered"]]
     for name, all_turns in seen.items():
         p50, p99 = (statistics.median(m.quantile(q) for m in all_turns) for q in (0.5, 0.99))
-        rows.append([name, f"{p50:.1f}", f"{p99:.1f}", sum(len(m.times) for m in all_turns)])
-    added = [
-        ours.quantile(0.5) - bare.quantile(0.5)
-        for ours, bare in zip(seen["ours"], seen["bare"], strict=True)
-    ]
-    rows.append(["added by ours", f"{statistics.median(added):+.1f}", "", ""])
+        added = statistics.median(
+            each.quantile(0.5) - bare.quantile(0.5)
+            for each, bare in zip(all_turns, seen["bare"], strict=True)
+        )
+        answered = sum(len(m.times) for m in all_turns)
+        rows.append([name, f"{p50:.1f}", f"{added:+.1f}", f"{p99:.1f}", answered])
     return rows
 
 
@@ -244,6 +256,7 @@ def main() -> None:
     parts = ("throughput", "latency", "restore", "soak")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--client", choices=BARE, default="kafka")
+    parser.add_argument("--delivery", choices=DELIVERIES, nargs="+", default=DELIVERIES[:1])
     parser.add_argument("--quick", action="store_true", help="less of everything")
     parser.add_argument("--only", choices=parts, nargs="+", default=parts)
     arguments = parser.parse_args()
@@ -253,7 +266,7 @@ def main() -> None:
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
         private_broker(Path(folder, "broker")) as broker,
     ):
-        house = House(arguments.client, broker.bootstrap, Path(folder))
+        house = House(arguments.client, arguments.delivery, broker.bootstrap, Path(folder))
         runs: dict[str, Callable[[], list[list[object]]]] = {
             "throughput": lambda: throughput(house, *((5_000, 2) if quick else (40_000, 5))),
             "latency": lambda: latency(house, *((4, 1) if quick else (20, 3))),

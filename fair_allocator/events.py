@@ -6,6 +6,7 @@ its own. Together the outgoing ones make the assignments topic complete for an a
 chosen, what every arm was entitled to, and which inputs had been folded before.
 """
 
+import re
 from base64 import b64decode
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -71,7 +72,12 @@ class Folded(_Event):
     controls: int
 
 
-class AssignmentEvent(_Event):
+class _Published(_Event):
+    redelivered: Annotated[bool, Field(exclude=True)] = False
+    """Perhaps published before, the same but for this: only where delivery is at least once."""
+
+
+class AssignmentEvent(_Published):
     """A decision. `folded.requests` is one above the request's own offset."""
 
     type: Literal["assignment"] = "assignment"
@@ -96,7 +102,7 @@ class Standing(_Event):
     pulls: int
 
 
-class EpochEvent(_Event):
+class EpochEvent(_Published):
     """What is in force in a pool from `round` on.
 
     A complete one names every arm, in `chunks` records that follow each other, and stands for
@@ -119,7 +125,7 @@ class EpochEvent(_Event):
     folded: Folded
 
 
-class TickEvent(_Event):
+class TickEvent(_Published):
     """Time passed without an input, and assignments expired by it."""
 
     type: Literal["tick"] = "tick"
@@ -129,7 +135,7 @@ class TickEvent(_Event):
     folded: Folded
 
 
-class RemovedEvent(_Event):
+class RemovedEvent(_Published):
     """A pool was removed after `rounds` rounds; the name may come back as a new pool."""
 
     type: Literal["removed"] = "removed"
@@ -172,7 +178,7 @@ class Reason(StrEnum):
     """The record's timestamp is further ahead than the configured skew."""
 
 
-class DeadLetter(_Event):
+class DeadLetter(_Published):
     """An input that could not be used, with its bytes as they came."""
 
     topic: str
@@ -194,6 +200,30 @@ class DeadLetter(_Event):
             None if self.key is None else b64decode(self.key),
             None if self.value is None else b64decode(self.value),
         )
+
+
+_REDELIVERED = b',"redelivered":true}'
+_MARK = re.compile(rb',\s*"redelivered":\s*true\s*\}$')
+
+
+def redelivered(value: bytes | None) -> bytes | None:
+    """Return a published event with the mark that it may have been published before.
+
+    >>> redelivered(b'{"type":"tick"}')
+    b'{"type":"tick","redelivered":true}'
+    """
+    if value is None or not (value.startswith(b'{"') and value.endswith(b"}")):
+        return value
+    return value[:-1] + _REDELIVERED
+
+
+def first_delivered(value: bytes) -> bytes:
+    """Return a published event without that mark, as it was when it was published first.
+
+    >>> first_delivered(b'{"type":"tick","redelivered":true}')
+    b'{"type":"tick"}'
+    """
+    return _MARK.sub(b"}", value) if b'"redelivered"' in value[-40:] else value
 
 
 def json_schema() -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """From the configuration to what runs: the log, and the settings of service and shards."""
 
+from dataclasses import replace
 from typing import Any
 
 from fair_allocator.config import (
@@ -12,6 +13,7 @@ from fair_allocator.config import (
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.log import Log, LogClient
 from fair_allocator.log.kafka import (
+    DELIVERIES,
     KafkaClient,
     KafkaLog,
     KafkaSettings,
@@ -25,11 +27,16 @@ from fair_allocator.service import FilePool, ServiceSettings
 from fair_allocator.shard import ShardSettings
 
 
-def open_log(configuration: Configuration) -> Log:
-    """Return the service's side of the configured log, not opened yet."""
+def open_log(configuration: Configuration, *, exactly_once: bool = False) -> Log:
+    """Return the service's side of the configured log, not opened yet.
+
+    With `exactly_once`, its commits are transactions over all partitions, whatever is configured.
+    """
     log = configuration.log
     if log.kind != "sqlite":
         settings = kafka_settings(configuration)
+        if exactly_once:
+            settings = replace(settings, delivery=DELIVERIES[0])
         return KafkaLog(driver(log.kind, settings), settings, log.partitions)
     return SqliteLog(
         log.path,
@@ -72,6 +79,7 @@ def kafka_settings(configuration: Configuration) -> KafkaSettings:
         topic_prefix=kafka.topic_prefix,
         group=kafka.group,
         instance=kafka.instance or default_instance(),
+        delivery=kafka.delivery,
         transactional_id=kafka.transactional_id,
         session_seconds=kafka.session_seconds,
         transaction_seconds=kafka.transaction_seconds,

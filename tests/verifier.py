@@ -17,18 +17,11 @@ from typing import Any
 from fair_allocator.audit import Audit
 from fair_allocator.events import DeadLetter
 from fair_allocator.log.base import INPUTS, RECORD_BYTES, LogClient, Record
+from tests.deduplicated import Deduplicated
 from tests.judge import Json, Rules, judge
+from tests.requirement import Broken, require
 
-__all__ = ["Broken", "Counts", "Rules", "verify"]
-
-
-class Broken(AssertionError):
-    """An invariant does not hold."""
-
-
-def require(holds: object, *what: object) -> None:
-    if not holds:
-        raise Broken(" ".join(map(str, what)))
+__all__ = ["Broken", "Counts", "require", "Rules", "verify"]
 
 
 # -- what is known of a pool ----------------------------------------------------------------------
@@ -322,12 +315,17 @@ Counts = dict[str, dict[str, tuple[int, int, int, float]]]
 """By pool and arm: pulls, pending, observed, and the sum of the rewards."""
 
 
-def verify(client: LogClient, rules: Rules) -> Counts:
-    """Hold a log whose inputs were all folded against the invariants; return its counts."""
+def verify(client: LogClient, rules: Rules, *, exactly_once: bool = True) -> Counts:
+    """Hold a log whose inputs were all folded against the invariants; return its counts.
+
+    Where delivery is not `exactly_once`, records may be there several times: then all of them must
+    be equal, and the invariants hold for what is left if each is counted once.
+    """
     audit = Audit(window=rules.remembered)
     counts: Counts = {}
+    followed = client if exactly_once else Deduplicated(client)
     for partition in range(client.partitions):
-        for name, life in Partition(client, partition, rules).pools.items():
+        for name, life in Partition(followed, partition, rules).pools.items():
             require(name not in counts, name, "lives on two partitions")
             counts[name] = {
                 arm: (each.pulls, each.pending, each.observed, each.total)

@@ -7,6 +7,7 @@ from typing import Final
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from fair_allocator.audit.deliveries import DELIVERIES, Deliveries
 from fair_allocator.audit.pool import PoolAudit
 from fair_allocator.audit.report import Offence, Report
 from fair_allocator.events import (
@@ -42,7 +43,8 @@ class Audit:
     """Recomputes every guarantee from the records of the assignments topic.
 
     Each partition's records are fed in their order; partitions may be interleaved in any way.
-    Memory grows with the pools and their arms, not with the log.
+    Memory grows with the pools and their arms, not with the log. A record that was delivered
+    again, and is the same, counts once; one that differs is an offence.
 
     Parameters
     ----------
@@ -53,9 +55,13 @@ class Audit:
         Whether the log has its beginning. None takes a partition to have it if the first
         record fed is at offset 0. In a log without, what comes before a pool's first complete
         epoch record is not covered; in a whole one it is an offence.
+    deliveries
+        How many records back one that is delivered again is looked for.
     """
 
-    def __init__(self, *, window: int = WINDOW, whole: bool | None = None) -> None:
+    def __init__(
+        self, *, window: int = WINDOW, whole: bool | None = None, deliveries: int = DELIVERIES
+    ) -> None:
         if window < 0:
             raise ValueError(f"window must be at least 0, got {window}")
         self._window = window
@@ -63,7 +69,9 @@ class Audit:
         self._partitions: dict[int, _Partition] = {}
         self._pools: dict[str, PoolAudit] = {}
         self._place: tuple[int | None, int] = (None, 0)
+        self._deliveries = Deliveries(deliveries)
         self._records = 0
+        self._redelivered = 0
         self._offences = 0
         self._by_pool: Counter[str] = Counter()
         self._first: Offence | None = None
@@ -87,6 +95,9 @@ class Audit:
         elif at != partition:
             self._offend(_pool(event), f"says it is of partition {at}", _round(event))
             return
+        if self._deliveries.is_again(value):
+            self._redelivered += 1
+            return
         self._fold(event, self._partitions[at])
         if isinstance(event, TickEvent):
             return
@@ -106,7 +117,9 @@ class Audit:
     def report(self) -> Report:
         """Return what was found so far."""
         rows = tuple(pool.row(self._by_pool[name]) for name, pool in self._pools.items())
-        return Report(self._records, self._offences, self._first, self._window, rows)
+        return Report(
+            self._records, self._redelivered, self._offences, self._first, self._window, rows
+        )
 
     def _begin(self, partition: int, offset: int) -> None:
         whole = offset == 0 if self._whole is None else self._whole
@@ -173,5 +186,5 @@ def audit_ndjson(lines: Iterable[bytes], *, window: int = WINDOW, whole: bool = 
     audit = Audit(window=window, whole=whole)
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            audit.feed(None, number, line)
+            audit.feed(None, number, line.strip())
     return audit.report()

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fair_allocator.audit.deliveries import Deliveries
 from fair_allocator.errors import OffsetGone
-from fair_allocator.events import DeadLetter
+from fair_allocator.events import DeadLetter, first_delivered
 from fair_allocator.log.base import INPUTS, LogClient, Record
 from fair_allocator.shard import Shard, ShardSettings
 
@@ -71,7 +72,10 @@ def replay(
                     "can be decided again; audit without --replay, or retain more"
                 )
         again = _Partition(client, partition, settings, pools)
+        deliveries = Deliveries()
         for record in client.read("assignments", partition):
+            if deliveries.is_again(record.value or b""):
+                continue
             message = again.compare(record)
             if message is not None:
                 return Replay(records, Difference(partition, record.offset, message))
@@ -112,7 +116,7 @@ class _Partition:
         if not self._decided:
             return "deciding again publishes nothing here"
         decided = self._decided.popleft()
-        if decided == record.value:
+        if decided == first_delivered(record.value or b""):
             return None
         return _difference(json.loads(decided or b"null"), published)
 
@@ -164,7 +168,8 @@ class _Input:
 
 
 def _difference(decided: Mapping[str, Any], published: Mapping[str, Any]) -> str:
-    names = [name for name in published if decided.get(name) != published[name]]
+    shown = (name for name in published if name != "redelivered")
+    names = [name for name in shown if decided.get(name) != published[name]]
     names += [name for name in decided if name not in published]
     where = f"pool {published.get('pool')!r}, round {published.get('round')}"
     parts = (f"{n} is {published.get(n)!r}, decided again {decided.get(n)!r}" for n in names[:3])

@@ -96,9 +96,13 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The verdict on a log: `offences` is how many were found, `first` the first of them."""
+    """The verdict on a log: `offences` is how many were found, `first` the first of them.
+
+    Of the `records`, those `redelivered` were the same as one before, and count for nothing.
+    """
 
     records: int
+    redelivered: int
     offences: int
     first: Offence | None
     window: int
@@ -128,6 +132,8 @@ class Report:
                 f"{uncovered} assignments before the first complete epoch record of their pool are "
                 "not covered: the log's beginning is gone"
             )
+        if self.redelivered:
+            yield f"{self.redelivered} records were delivered again, each the same as before"
         rounds = sum(row.rounds for row in self.pools)
         yield f"{self.records} records, {rounds} rounds, ids compared over {self.window} answers"
         if self.first is None:

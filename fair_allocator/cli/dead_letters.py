@@ -109,6 +109,7 @@ def _letters(client: LogClient, arguments: argparse.Namespace) -> Iterator[Lette
     for partition in range(client.partitions):
         end = client.end_offset(TOPIC, partition)
         gone = _replayed(client, partition, end)
+        seen: set[tuple[str, int]] = set()
         for record in client.read(TOPIC, partition, stop=end):
             if _is_mark(record.key, record.value):
                 continue
@@ -116,6 +117,10 @@ def _letters(client: LogClient, arguments: argparse.Namespace) -> Iterator[Lette
                 content = DeadLetter.model_validate_json(record.value or b"")
             except ValidationError:
                 continue  # nobody but the service should write here
+            place = content.topic, content.offset
+            if place in seen:
+                continue  # delivered again
+            seen.add(place)
             if content.truncated:
                 content = _completed(client, content)
             letter = Letter(partition, record.offset, content, record.offset in gone)

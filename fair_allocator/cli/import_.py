@@ -63,7 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     with reading(arguments.file) as file:
         content = state_file.read(file, called(arguments.file))
     shards = _placed(content, settings, called(arguments.file))
-    with closing(open_log(configuration)) as log:
+    # In every partition or in none: half an import could be neither served nor done over.
+    with closing(open_log(configuration, exactly_once=True)) as log:
         _own(log, settings.partitions)
         _require_new(log, settings)
         _write(log, shards, content.checksum, configuration.snapshots.chunk_bytes)

@@ -118,6 +118,8 @@ class KafkaSection(_Section):
     """The consumer group of the instances that share the work."""
     instance: str = ""
     """Tells this instance from the others, the same after a restart; by default the host's name."""
+    delivery: Literal["exactly_once", "at_least_once"] = "exactly_once"
+    """How often an answer may be seen; "at_least_once" is quicker, see docs/kafka.md."""
     transactional_id: str = ""
     """Under which the broker knows its transactions; by default group and instance."""
     session_seconds: Annotated[float, Field(ge=1)] = 10.0

@@ -12,6 +12,16 @@ There are two sides. The service's side, `Log`, owns partitions, reads the input
 what it decided; at any time at most one service can commit for a partition. Everyone else uses a
 `LogClient`, of which there may be many in many processes. Neither sees a record of a transaction
 that has not been committed.
+
+A log may be asked to promise less, for lower latency: that what it publishes is delivered *at
+least once*, in place of exactly once. What is committed then, each partition by itself, is its
+journal records, its positions and its hint; all or nothing, and once. The records of the outputs
+follow from it. They are appended after it, one by one, each before the next commit of its partition
+begins; if a failure comes between, they are all appended again before anything else is committed
+for the partition, by whoever owns it, with the mark of `events.redelivered` where they are events.
+So what is in the outputs was committed, or will be found to be: nothing else is ever published, and
+whatever is there several times is the same but for the mark. It may also come late: a service that
+was thought dead may still append what it committed while it was alive.
 """
 
 from abc import ABC, abstractmethod
@@ -195,6 +205,8 @@ class Log(ABC):
 
         When this returns, all of it is durable, and seen by everyone at once. An input that is
         not in `offsets`, and the hint of a partition that is not in `hints`, stay as they were.
+        Of a log that delivers at least once, this holds for each partition by itself, and its
+        outputs are seen one by one, from when the rest is durable on.
 
         Parameters
         ----------
@@ -214,8 +226,9 @@ class Log(ABC):
         Raises
         ------
         CommitFailed
-            It is not known to have happened: all of it or nothing did, which the journal and
-            `committed` tell, and nothing of it happens after that. Every partition has to be
+            It is not known to have happened: all of it or nothing did (of each partition, where
+            delivery is at least once), which the journal and `committed` tell, and nothing of it
+            happens after that. Every partition has to be
             sought again before more of it is read, so that nothing is skipped.
         LogCorrupt, LogReadOnly
             Nothing of it happened, and trying again is of no use.

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.timing import table
+from fair_allocator.log.kafka import DELIVERIES
 from tests.broker.choice import private_broker
 from tests.broker.java import JavaBroker
-from tests.chaos.cases import CASES
+from tests.chaos.cases import CASES, OF_TRANSACTIONS
 from tests.chaos.site import Site, site
 
 CLIENTS = {"kafka-python": "kafka", "confluent": "confluent"}
@@ -41,6 +42,7 @@ def play(
     broker: JavaBroker,
     folder: Path,
     client: str,
+    delivery: str,
     name: str,
     seed: int,
     intensity: int,
@@ -48,7 +50,7 @@ def play(
 ) -> None:
     """Play a case with topics of its own, and note what was seen."""
     tally.plays += 1
-    with site(folder, broker.bootstrap, client, seed) as played:
+    with site(folder, broker.bootstrap, client, seed, delivery=delivery) as played:
         played.broker, played.intensity = broker, intensity
         try:
             CASES[name](played)
@@ -93,12 +95,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--minutes", type=float, default=15.0, help="after which no case begins")
     parser.add_argument("--client", choices=CLIENTS, default="kafka-python")
+    parser.add_argument("--delivery", choices=DELIVERIES, default=DELIVERIES[0])
     parser.add_argument("--case", choices=CASES, action="append", help="only this one; repeatable")
     parser.add_argument("--seed", type=int, help="of the first turn; by default the time")
     parser.add_argument("--intensity", type=int, default=2, help="breaks for one of the short form")
     arguments = parser.parse_args(argv)
     seed = int(time.time()) if arguments.seed is None else arguments.seed
-    names = arguments.case or list(CASES)
+    names = arguments.case or [
+        name for name in CASES if arguments.delivery == DELIVERIES[0] or name not in OF_TRANSACTIONS
+    ]
     tallies = {name: Tally() for name in names}
     deadline = time.monotonic() + 60 * arguments.minutes
     turn = 0
@@ -113,12 +118,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             tally, began = tallies[name], time.monotonic()
             before = len(tally.failures)
             place = Path(folder, f"{turn}")
-            client = CLIENTS[arguments.client]
-            play(broker, place, client, name, this_seed, arguments.intensity, tally)
+            client, delivery = CLIENTS[arguments.client], arguments.delivery
+            play(broker, place, client, delivery, name, this_seed, arguments.intensity, tally)
             verdict = "held" if len(tally.failures) == before else f"FAILED: {tally.failures[-1]}"
             print(f"{verdict} ({time.monotonic() - began:.0f} s)", flush=True)
             turn += 1
-    print(f"\n{arguments.client}, seeds from {seed}, {arguments.minutes:g} minutes\n")
+    how = f"{arguments.client}, {arguments.delivery}"
+    print(f"\n{how}, seeds from {seed}, {arguments.minutes:g} minutes\n")
     print(report(tallies))
     failures = [text for tally in tallies.values() for text in tally.failures]
     for text in failures:

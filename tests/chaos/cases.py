@@ -35,3 +35,9 @@ MAIN: Final = (
     "oversize_in_and_out",
 )
 """Those that the short form plays on confluent-kafka, too."""
+
+AT_LEAST_ONCE: Final = ("killed_at_random_moments", "zombie_comes_back", "broker_killed")
+"""Those that the short form plays with at least one delivery, too."""
+
+OF_TRANSACTIONS: Final = ("transaction_older_than_its_timeout", "same_transactional_id_twice")
+"""Those that wait for a transaction to fail, which only "exactly_once" has."""

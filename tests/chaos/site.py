@@ -46,6 +46,7 @@ bootstrap_servers = "{settings.bootstrap_servers}"
 topic_prefix = "{settings.topic_prefix}"
 group = "{settings.group}"
 instance = "{settings.instance}"
+delivery = "{settings.delivery}"
 {transactional_id}
 session_seconds = {settings.session_seconds}
 transaction_seconds = {settings.transaction_seconds}
@@ -229,7 +230,8 @@ class Site:
             template=settings.shard.template,
             pools={name: pool.settings for name, pool in settings.pools.items()},
         )
-        counts = verify(reader, rules)  # I1 and I4
+        once = self.settings.delivery == "exactly_once"
+        counts = verify(reader, rules, exactly_once=once)  # I1 and I4
         restored = {p: read_shard(reader, p, settings.shard) for p in range(PARTITIONS)}
         require(counts == counts_of(restored), "I3:", counts, counts_of(restored))
         unbroken: dict[int, Shard] = {}

@@ -3,14 +3,14 @@
 The long form is `python -m tests.chaos`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.broker.choice import private_broker
 from tests.broker.java import JavaBroker
-from tests.chaos.cases import BROKER, CASES, MAIN
+from tests.chaos.cases import AT_LEAST_ONCE, BROKER, CASES, MAIN
 from tests.chaos.site import site
 
 SEED = 1
@@ -24,24 +24,33 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaBroker]
         yield broker
 
 
-def _played(client: str, names: Iterator[str]) -> Iterator[object]:
+def _played(client: str, names: Iterable[str], delivery: str = "exactly_once") -> Iterator[object]:
     for name in names:
         # Side by side on the shared broker; one after the other where the broker is broken.
-        group = "broken broker" if name in BREAKING else f"{client} {name}"
+        group = "broken broker" if name in BREAKING else f"{client} {name} {delivery}"
         yield pytest.param(
-            client, name, id=f"{client}-{name}", marks=pytest.mark.xdist_group(group)
+            client,
+            name,
+            delivery,
+            id=f"{client}-{name}" + ("" if delivery == "exactly_once" else f"-{delivery}"),
+            marks=pytest.mark.xdist_group(group),
         )
 
 
 @pytest.mark.parametrize(
-    ("client", "name"), [*_played("kafka", iter(CASES)), *_played("confluent", iter(MAIN))]
+    ("client", "name", "delivery"),
+    [
+        *_played("kafka", CASES),
+        *_played("confluent", MAIN),
+        *_played("kafka", AT_LEAST_ONCE, "at_least_once"),
+    ],
 )
 def test_nothing_is_lost_and_nothing_counted_twice(
-    client: str, name: str, tmp_path: Path, request: pytest.FixtureRequest
+    client: str, name: str, delivery: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     own = request.getfixturevalue("own_broker") if name in BREAKING else None
     address = request.getfixturevalue("broker") if own is None else own.bootstrap
-    with site(tmp_path, address, client, SEED) as played:
+    with site(tmp_path, address, client, SEED, delivery=delivery) as played:
         played.broker = own
         CASES[name](played)
         assert played.check() > 0

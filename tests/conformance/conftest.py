@@ -18,10 +18,14 @@ PATIENCE_SECONDS = 60.0
 
 @dataclass
 class Maker:
-    """Makes both sides of one log; what is picklable can be made in other processes too."""
+    """Makes both sides of one log; what is picklable can be made in other processes too.
+
+    `exactly_once` is False for a log that promises less of what it publishes (see `log.base`).
+    """
 
     log: Callable[[], Log]
     client: Callable[[], LogClient]
+    exactly_once: bool = True
 
 
 @contextmanager
@@ -39,11 +43,13 @@ def sqlite_memory(request: pytest.FixtureRequest) -> Iterator[Maker]:
 
 
 @contextmanager
-def on_kafka(request: pytest.FixtureRequest, client: str) -> Iterator[Maker]:
-    settings = fresh_settings(request.getfixturevalue("broker"))
+def on_kafka(
+    request: pytest.FixtureRequest, client: str, delivery: str = "exactly_once"
+) -> Iterator[Maker]:
+    settings = fresh_settings(request.getfixturevalue("broker"), delivery=delivery)
     make_topics(settings, PARTITIONS)
     made = OnKafka(client, settings)
-    yield Maker(made.log, made.reader)
+    yield Maker(made.log, made.reader, delivery == "exactly_once")
 
 
 LOGS: Mapping[str, Callable[[pytest.FixtureRequest], AbstractContextManager[Maker]]] = {
@@ -51,6 +57,8 @@ LOGS: Mapping[str, Callable[[pytest.FixtureRequest], AbstractContextManager[Make
     "sqlite-memory": sqlite_memory,
     "kafka": partial(on_kafka, client="kafka"),
     "confluent": partial(on_kafka, client="confluent"),
+    "kafka-at-least-once": partial(on_kafka, client="kafka", delivery="at_least_once"),
+    "confluent-at-least-once": partial(on_kafka, client="confluent", delivery="at_least_once"),
 }
 SHARED_BETWEEN_PROCESSES = [name for name in LOGS if name != "sqlite-memory"]
 

@@ -109,7 +109,10 @@ def test_after_a_failed_commit_nothing_is_skipped(
     assert [record.value for record in service.take(2)] == [b"a", b"b"]
 
 
-def test_a_commit_is_seen_whole_or_not_at_all(log_factory: LogFactory) -> None:
+@pytest.mark.parametrize("topic", ["journal", "assignments"])
+def test_a_commit_is_seen_whole_or_not_at_all(log_factory: LogFactory, topic: str) -> None:
+    if topic == "assignments" and not log_factory.make.exactly_once:
+        pytest.skip("this log publishes one record after the other")
     service = log_factory.service().owning()
     done = threading.Event()
     seen: set[int] = set()
@@ -117,12 +120,12 @@ def test_a_commit_is_seen_whole_or_not_at_all(log_factory: LogFactory) -> None:
     def watch() -> None:
         with log_factory.make.client() as reader:
             while not done.is_set():
-                seen.add(len(list(reader.read("assignments", 2))))
+                seen.add(len(list(reader.read(topic, 2))))
 
     thread = threading.Thread(target=watch)
     thread.start()
     for _ in range(10):
-        service.log.commit([Outgoing("assignments", 2, b"k", b"v")] * 300, {}, {})
+        service.log.commit([Outgoing(topic, 2, b"k", b"v")] * 300, {}, {})
     done.set()
     thread.join()
     assert {count % 300 for count in seen} == {0}
@@ -244,9 +247,22 @@ def test_offsets_are_not_given_again_after_everything_was_trimmed(log_factory: L
     assert [record.value for record in log.read_journal(0, log.journal_start(0))] == [b"3"]
 
 
+def test_positions_and_hints_outlast_a_journal_that_was_trimmed_wholly(
+    log_factory: LogFactory, client: LogClient
+) -> None:
+    send(client, b"a")
+    log = log_factory.service().owning().log
+    log.commit(entries(b"1"), {}, {0: "an earlier hint"})
+    log.commit(entries(b"2"), {("requests", 0): 1}, {0: "hint"})
+    log.trim_journal(0, log.end_offsets()["journal", 0])
+    log.close()
+    again = log_factory.service().owning().log
+    assert again.committed(0) == ({"requests": 1}, "hint")
+
+
 def test_reading_what_is_trimmed_meanwhile_says_so(log_factory: LogFactory) -> None:
     log = log_factory.service().owning().log
-    offsets = log.commit(entries(*[b"x"] * 5_000), {}, {})
+    offsets = [at for _ in range(10) for at in log.commit(entries(*[b"x"] * 500), {}, {})]
     reading = log.read_journal(0, offsets[0])
     assert next(reading).value == b"x"
     log.trim_journal(0, offsets[-1])

@@ -70,8 +70,11 @@ def test_many_processes_append_without_loss_and_in_their_own_order(log_factory: 
     assert all(sent == sorted(set(sent)) for sent in numbers.values())
 
 
-def check_exactly_once(log_factory: LogFactory) -> int:
-    """Compare answers, journal and hint with the committed positions; return the answers."""
+def check_answers(log_factory: LogFactory) -> int:
+    """Compare answers, journal and hint with the committed positions; return the answers.
+
+    Each answer is there once, or at least once in a log that promises no more.
+    """
     service, client = log_factory.service().owning(), log_factory.client()
     answers = 0
     for partition in EVERY:
@@ -82,8 +85,10 @@ def check_exactly_once(log_factory: LogFactory) -> int:
             for record in client.read(topic, partition, stop=end)
         ]
         found = Counter(record.value for record in client.read("assignments", partition))
-        assert found == Counter(expected)
-        answers += found.total()
+        if log_factory.make.exactly_once:
+            assert found == Counter(expected)
+        assert found.keys() == set(expected)
+        answers += len(found)
         entries = list(client.read("journal", partition))
         assert committed.hint.encode() == (entries[-1].value if entries else b"")
     service.log.close()
@@ -107,14 +112,14 @@ def test_a_killed_service_has_committed_all_or_nothing(log_factory: LogFactory) 
             time.sleep(chance.random() * 0.02)
             service.kill()
             service.wait()
-        assert 0 < check_exactly_once(log_factory) <= total
-    left = total - check_exactly_once(log_factory)
+        assert 0 < check_answers(log_factory) <= total
+    left = total - check_answers(log_factory)
     with child("copy", log_factory.make.log) as service:
         for done in progress(service):
             left -= done
             if left <= 0:
                 break
-    assert check_exactly_once(log_factory) == total
+    assert check_answers(log_factory) == total
 
 
 def test_a_service_commits_while_others_append(log_factory: LogFactory) -> None:
@@ -131,4 +136,4 @@ def test_a_service_commits_while_others_append(log_factory: LogFactory) -> None:
                 break
         assert one.wait(PATIENCE_SECONDS) == 0
         assert two.wait(PATIENCE_SECONDS) == 0
-    assert check_exactly_once(log_factory) == len(names) * count
+    assert check_answers(log_factory) == len(names) * count

@@ -7,7 +7,6 @@ marker does.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from fair_allocator.log.base import INPUTS, TOPICS, Outgoing, Record
 from fair_allocator.log.kafka.driver import (
@@ -98,8 +97,9 @@ class Member:
         self.happen("transactions")
         return FakeTransactions(self)
 
-    def writer(self) -> Any:
-        raise NotImplementedError("the service's side appends by transactions only")
+    def writer(self) -> "FakeWriter":
+        self.happen("writer")
+        return FakeWriter(self)
 
 
 @dataclass
@@ -178,6 +178,20 @@ class FakeGroupReader(_Connection):
         self.member.happen("stored")
         stored = self.member.cluster.stored
         return {place: stored[place] for place in places if place in stored}
+
+    def store(self, stored: Mapping[Place, Stored], *, wait: bool) -> None:
+        self.member.happen("wait for store" if wait else "store")
+        self.member.cluster.stored |= stored
+
+
+class FakeWriter(_Connection):
+    def append(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
+        """Append records; what happens before each of them may raise, or append others."""
+        given = []
+        for topic, partition, key, value, *_ in records:
+            self.member.happen(f"append to {topic}")
+            given.append(self.member.cluster.append(topic, partition, key, value))
+        return given
 
 
 class FakeTransactions(_Connection):

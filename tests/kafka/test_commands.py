@@ -19,12 +19,15 @@ from tests.kafka_logs import fresh_settings
 Command = Callable[..., int]
 
 
-def configured(folder: Path, client: str, broker: str, partitions: int) -> Path:
+def configured(
+    folder: Path, client: str, broker: str, partitions: int, delivery: str = "exactly_once"
+) -> Path:
     name = fresh_settings(broker).group
     file = folder / f"{name}.toml"
     file.write_text(
         f'[log]\nkind = "{client}"\npartitions = {partitions}\n'
         f'[kafka]\nbootstrap_servers = "{broker}"\ntopic_prefix = "{name}."\ngroup = "{name}"\n'
+        f'delivery = "{delivery}"\n'
         '[service]\npoll_seconds = 0.05\n[pools."*"]\narms = { left = "1/3", right = "1/3" }\n'
     )
     return file
@@ -53,11 +56,14 @@ def rounds(service: Service) -> int:
     )
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(
+    ("client", "delivery"),
+    [*((client, "exactly_once") for client in CLIENTS), ("kafka", "at_least_once")],
+)
 def test_a_day_in_the_life_of_an_operator(
-    client: str, broker: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    client: str, delivery: str, broker: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = configured(tmp_path, client, broker, 2)
+    file = configured(tmp_path, client, broker, 2, delivery)
     events = tmp_path / "requests.ndjson"
     events.write_text(
         "".join(json.dumps({"request_id": f"r{n}", "pool": f"p{n % 5}"}) + "\n" for n in range(200))
@@ -84,7 +90,7 @@ def test_a_day_in_the_life_of_an_operator(
     assert "0 dead letters" in run("dead-letters", "list")
     state = tmp_path / "state.ndjson"
     state.write_text(run("export"))
-    elsewhere = configured(tmp_path, client, broker, 3)
+    elsewhere = configured(tmp_path, client, broker, 3, delivery)
     run("topics", "--create", on=elsewhere)
     assert "6 pools imported into 3 partitions" in run("import", str(state), on=elsewhere)
     serve(elsewhere, 201)

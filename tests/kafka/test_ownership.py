@@ -4,12 +4,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from math import inf
 
 import pytest
 
 from fair_allocator.errors import CommitFailed, LogLocked
 from fair_allocator.log import JOURNAL, Incoming, LogClient, Outgoing
-from fair_allocator.log.kafka import CLIENTS, KafkaSettings, driver
+from fair_allocator.log.kafka import CLIENTS, DELIVERIES, KafkaSettings, driver
 from fair_allocator.log.kafka.driver import (
     Appended,
     Driver,
@@ -29,9 +30,13 @@ EVERY = range(PARTITIONS)
 pytestmark = pytest.mark.parametrize("client", CLIENTS)
 
 
+IN_BOTH_MODES = pytest.mark.parametrize("settings", DELIVERIES, indirect=True)
+
+
 @pytest.fixture
-def settings(broker: str) -> KafkaSettings:
-    settings = fresh_settings(broker, session_seconds=3.0)
+def settings(broker: str, request: pytest.FixtureRequest) -> KafkaSettings:
+    delivery = getattr(request, "param", DELIVERIES[0])
+    settings = fresh_settings(broker, session_seconds=3.0, delivery=delivery)
     make_topics(settings, PARTITIONS)
     return settings
 
@@ -78,15 +83,19 @@ def entry(partition: int, value: bytes = b"entry") -> list[Outgoing]:
     return [Outgoing(JOURNAL, partition, None, value)]
 
 
+@IN_BOTH_MODES
 def test_a_second_instance_takes_half_and_the_rest_stays_where_it_is(
-    start: Callable[[str], Service], reader: LogClient
+    start: Callable[[str], Service], reader: LogClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # What is published is told when a partition may go, too.
+    monkeypatch.setattr("fair_allocator.log.kafka.at_least_once.STORE_SECONDS", inf)
     one = start("one").owning()
     reader.append_many([Incoming("requests", None, b"%d" % p, p) for p in EVERY])
     read = one.take(PARTITIONS)
     for record in read:
         place = record.topic, record.partition
-        one.log.commit(entry(record.partition), {place: record.offset + 1}, {})
+        answer = Outgoing("assignments", record.partition, None, b"answer")
+        one.log.commit([*entry(record.partition), answer], {place: record.offset + 1}, {})
         list(one.log.read_journal(record.partition, 0))
     one.calls.clear()
     two = start("two")
@@ -105,6 +114,9 @@ def test_a_second_instance_takes_half_and_the_rest_stays_where_it_is(
                 assert record.value == b"more", "nothing is read twice"
                 seen[name].add(record.partition)
     assert seen["two"] == owned(two)
+    for partition in EVERY:
+        answers = [record.value for record in reader.read("assignments", partition)]
+        assert answers == [b"answer"], "nothing is published again"
 
 
 class Remember:
@@ -199,6 +211,7 @@ def abort(settings: KafkaSettings, records: list[Appended]) -> None:
         producer.abort_transaction()
 
 
+@IN_BOTH_MODES
 def test_an_idle_instance_whose_name_another_took_ends_with_the_way_out(
     start: Callable[[str], Service], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,66 +1,14 @@
 """What the log on Kafka and the service do when things happen at the worst moment."""
 
-import json
-from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import pytest
 
 from fair_allocator.errors import ConfigurationError, OffsetGone
 from fair_allocator.log import INPUTS, JOURNAL
-from fair_allocator.log.kafka import KafkaLog, KafkaSettings
-from fair_allocator.probe import Probe
-from fair_allocator.service import Service, ServiceSettings
-from fair_allocator.shard import ShardSettings
-from tests.kafka.fake import Cluster, Member
-
-TURNS = 10
-"""More than enough for whatever goes on to be over."""
-
-
-class Changes(Probe):
-    """Remembers what was said of ownership."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, list[int]]] = []
-
-    def owned(self, change: str, partitions: Sequence[int]) -> None:
-        self.told.append((change, list(partitions)))
-
-
-class Instance:
-    """A service on a cluster in memory."""
-
-    def __init__(self, cluster: Cluster, *owned: int, **settings: Any) -> None:
-        self.member = Member(cluster)
-        self.changes = Changes()
-        shard = ShardSettings(
-            partitions=cluster.partitions, partitioner="none", template={"arms": {"a": "1/2"}}
-        )
-        self.log = KafkaLog(self.member, KafkaSettings("nowhere:1"))
-        self.service = Service(
-            self.log,
-            ServiceSettings(shard=shard, poll_seconds=0, **settings),
-            sleep=lambda _: None,
-            probe=self.changes,
-        )
-        self.log.open(self.service)
-        self.member.assign(*owned)
-
-    def turn(self, times: int = TURNS) -> None:
-        for _ in range(times):
-            self.service.step()
-
-
-def request(cluster: Cluster, number: int, partition: int = 0) -> None:
-    value = json.dumps({"pool": f"p{partition}", "request_id": f"r{number}"}).encode()
-    cluster.append("requests", partition, f"p{partition}".encode(), value)
-
-
-def decided(cluster: Cluster, partition: int = 0) -> int:
-    records = [record for record in cluster.records["assignments", partition] if record]
-    return sum(json.loads(record.value or b"")["type"] == "assignment" for record in records)
+from fair_allocator.log.kafka import KafkaSettings
+from tests.kafka.fake import Cluster
+from tests.kafka.instances import Instance, decided, request
 
 
 @pytest.mark.parametrize("call", ["offsets", "stored", "seek"])
@@ -77,7 +25,7 @@ def test_what_was_assigned_is_served_though_the_writer_had_to_be_made_anew() -> 
     cluster = Cluster()
     one = Instance(cluster, 0)
     request(cluster, 1)
-    one.log._drop_transactions()
+    one.log._commits.drop()
     one.member.fail("transactions")
     one.turn()
     assert decided(cluster) == 1

@@ -289,7 +289,7 @@ def test_memory_does_not_grow_with_the_log() -> None:
             book.log = book.log[-1:]
 
     def peak(rounds: int) -> int:
-        audit = Audit(window=50)
+        audit = Audit(window=50, deliveries=50)
         tracemalloc.start()
         try:
             for offset, record in enumerate(records(rounds)):

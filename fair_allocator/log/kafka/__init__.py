@@ -6,6 +6,7 @@ from fair_allocator.log.kafka.driver import Driver
 from fair_allocator.log.kafka.log import KafkaLog
 from fair_allocator.log.kafka.settings import (
     CLIENTS,
+    DELIVERIES,
     KafkaSettings,
     Security,
     default_instance,
@@ -15,6 +16,7 @@ from fair_allocator.log.kafka.settings import (
 __all__ = [
     "CLIENTS",
     "default_instance",
+    "DELIVERIES",
     "driver",
     "KafkaClient",
     "KafkaLog",

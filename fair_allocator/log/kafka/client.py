@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 from uuid import uuid4
 
 from fair_allocator.errors import LogUnavailable
-from fair_allocator.log.base import TOPICS, Incoming, LogClient, Record
+from fair_allocator.log.base import JOURNAL, TOPICS, Incoming, LogClient, Record
 from fair_allocator.log.kafka.driver import Admin, Appended, Driver, DriverError, Writer
 from fair_allocator.log.kafka.limits import require_size
 from fair_allocator.log.kafka.reading import Scanner, gone, reaching
@@ -109,9 +109,11 @@ class KafkaClient(LogClient):
         first, end = self._scanner.start(place), self._scanner.end(place)
         if start is not None and start < first:
             raise gone(self._settings, place, start, f"the oldest kept is {first}")
-        return self._scanner.scan(
-            place, first if start is None else start, end if stop is None else min(stop, end)
-        )
+        start = first if start is None else start
+        stop = end if stop is None else min(stop, end)
+        if topic == JOURNAL:
+            return self._scanner.journal(partition, start, stop, end)
+        return self._scanner.scan(place, start, stop)
 
     def start_offset(self, topic: str, partition: int) -> int:
         self._require_open()

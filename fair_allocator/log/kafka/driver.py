@@ -168,6 +168,12 @@ class GroupReader(Protocol):
     def stored(self, places: Sequence[Place]) -> dict[Place, Stored]:
         """Return what the group has committed; waits for transactions that may change it."""
 
+    def store(self, stored: Mapping[Place, Stored], *, wait: bool) -> None:
+        """Commit for the group, outside of any transaction, as a member of its generation.
+
+        Without `wait`, nobody is told what became of it.
+        """
+
     def close(self) -> None:
         """Leave, without a word to the listener."""
 
@@ -200,7 +206,7 @@ class Transactions(Protocol):
 class Writer(Protocol):
     """Appends records durably, in order, each once."""
 
-    def append(self, records: Sequence[Appended]) -> list[int]:
+    def append(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
         """Append records; return their offsets. After an error, some may have been appended."""
 
     def close(self) -> None:

@@ -1,15 +1,12 @@
-"""The service's side of the log on Kafka.
+"""The service's side of the log on Kafka: the group, who owns what, and reading.
 
-Every commit is a transaction under the instance's own id that carries the group's positions, with
-the proof of membership in the generation that assigned the partitions. So it can only happen while
-the group's coordinator takes this instance for their owner: whoever was thought dead and comes
-back is refused.
+How a commit is made is a matter of the mode of delivery: see `exactly_once` and `at_least_once`.
 """
 
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Final
 
 from fair_allocator.errors import (
@@ -29,6 +26,8 @@ from fair_allocator.log.base import (
     Record,
 )
 from fair_allocator.log.interleaving import by_time
+from fair_allocator.log.kafka.at_least_once import AtLeastOnce
+from fair_allocator.log.kafka.commits import Commits
 from fair_allocator.log.kafka.driver import (
     Driver,
     DriverError,
@@ -36,17 +35,19 @@ from fair_allocator.log.kafka.driver import (
     InstanceFenced,
     Membership,
     Place,
-    Transactions,
-    WriterFenced,
 )
+from fair_allocator.log.kafka.exactly_once import ExactlyOnce
 from fair_allocator.log.kafka.limits import require_committable
-from fair_allocator.log.kafka.positions import CARRIER, as_committed, partitions_noted, to_store
+from fair_allocator.log.kafka.positions import CARRIER, partitions_noted
 from fair_allocator.log.kafka.reading import Scanner, gone, reaching
-from fair_allocator.log.kafka.settings import KafkaSettings
+from fair_allocator.log.kafka.settings import DELIVERIES, KafkaSettings
 from fair_allocator.log.kafka.topics import grown, partitions_of, require_keeping
-from fair_allocator.log.kafka.transaction import commit
 
 logger = logging.getLogger(__name__)
+
+MODES: Final[Mapping[str, type[Commits]]] = dict(
+    zip(DELIVERIES, (ExactlyOnce, AtLeastOnce), strict=True)
+)
 
 SLICE_SECONDS: Final = 0.05
 """Longest wait within the client, so that what the group decides is handed on soon."""
@@ -80,11 +81,7 @@ class KafkaLog(Log):
         self._assigned: frozenset[int] | None = None
         self._rearranging = False
         self._raised: BaseException | None = None
-        self._membership: Membership | None = None
-        self._transactions: Transactions | None = None
         self._positions: dict[Place, int] = {}
-        self._committed: dict[int, Committed] = {}
-        self._journal_ends: dict[int, int] = {}
         self._heard = time.monotonic()
 
     @property
@@ -103,11 +100,15 @@ class KafkaLog(Log):
             require_keeping(self._admin, settings.topics)
             self._scanner = Scanner(driver, self._admin, settings)
             undo.callback(self._scanner.close)
-            self._settle()
-            undo.callback(self._drop_transactions)
-            self._group = driver.group_reader(self)
+            self._commits = MODES[settings.delivery](
+                driver, settings, self._scanner, self._partitions
+            )
+            self._commits.prepare()
+            undo.callback(self._commits.drop)
+            self._group = self._commits.group = driver.group_reader(self)
             undo.callback(self._group.close)
             self._check_growth()
+            undo.callback(self._store_if_possible, wait=True)
             self._handler = handler
             self._undo = undo.pop_all()
 
@@ -133,20 +134,26 @@ class KafkaLog(Log):
         if partition not in self._owned:
             raise ValueError(f"partition {partition} is not owned")
 
+    def _store_if_possible(self, *, wait: bool) -> None:
+        with suppress(DriverError):
+            self._commits.store_now(wait=wait)
+
     # -- what the group decides (see `driver.GroupListener`) -----------------------------------
 
     def revoking(self) -> None:
         """Let the handler commit while it still can; what it raises comes out of the poll."""
         self._rearranging = True
         try:
+            self._commits.polling()
             if self._owned:
                 self._handler.losing(sorted(self._owned))
+                self._store_if_possible(wait=False)
         except BaseException as error:  # a listener must not raise
             self._raised = error
 
     def assigned(self, places: Sequence[Place], proof: Membership | None) -> None:
         """Note what is owned; the handler is told when the client has returned."""
-        self._membership, self._rearranging = proof, False
+        self._commits.membership, self._rearranging = proof, False
         partitions = frozenset(partition for _, partition in places)
         beyond = max(partitions, default=0) + 1
         alone = [p for p in partitions if any((topic, p) not in places for topic in INPUTS)]
@@ -161,7 +168,7 @@ class KafkaLog(Log):
 
     def evicted(self) -> None:
         """Note that the group went on without this member."""
-        self._membership, self._rearranging = None, True
+        self._commits.membership, self._rearranging = None, True
         self._assigned = frozenset()
 
     def _hand_over(self) -> None:
@@ -178,9 +185,7 @@ class KafkaLog(Log):
         self._owned = assigned
         for partition in sorted(kept):
             logger.info("partition %d: kept, nobody else wrote to its journal", partition)
-        for known in (self._committed, self._journal_ends):
-            for partition in lost:
-                known.pop(partition, None)
+        self._commits.forget(lost)
         try:
             if lost:
                 self._handler.lost(lost)
@@ -207,9 +212,8 @@ class KafkaLog(Log):
 
     def _unchanged(self, partitions: frozenset[int]) -> frozenset[int]:
         """Return those in whose journals nobody else wrote while the group was rearranged."""
-        known = {
-            (JOURNAL, p): self._journal_ends[p] for p in partitions & self._journal_ends.keys()
-        }
+        ends_known = self._commits.journal_ends
+        known = {(JOURNAL, p): ends_known[p] for p in partitions & ends_known.keys()}
         try:
             ends = self._scanner.ends(known) if known else {}
         except DriverError:
@@ -222,6 +226,7 @@ class KafkaLog(Log):
         self._require_open()
         deadline = time.monotonic() + timeout_seconds
         while True:
+            self._commits.polling()
             left = max(0.0, deadline - time.monotonic())
             with reaching(self._settings):
                 blocks = self._group.poll(min(left, SLICE_SECONDS), limit)
@@ -241,9 +246,9 @@ class KafkaLog(Log):
         """Notice an outage, or a rival under the same name: to the client it is only silence."""
         if time.monotonic() - self._heard <= QUIET_SECONDS:
             return
-        mine = None if self._rearranging else next(iter(self._committed), None)
+        mine = None if self._rearranging else next(iter(self._commits.known), None)
         if mine is not None:
-            self.commit([], {}, {mine: self._committed[mine].hint})  # changes nothing
+            self.commit([], {}, {mine: self._commits.known[mine].hint})  # changes nothing
         else:
             with reaching(self._settings):
                 self._admin.offsets([(JOURNAL, 0)], Edge.END)
@@ -252,10 +257,7 @@ class KafkaLog(Log):
     def committed(self, partition: int) -> Committed:
         self._require_owned(partition)
         with reaching(self._settings):
-            self._settle()
-            stored = self._group.stored([(topic, partition) for topic in INPUTS])
-        committed = self._committed[partition] = as_committed(stored)
-        return committed
+            return self._commits.recall(partition)
 
     def seek(self, partition: int, offsets: Mapping[str, int]) -> dict[str, int]:
         self._require_owned(partition)
@@ -281,13 +283,12 @@ class KafkaLog(Log):
     def read_journal(self, partition: int, start: int) -> Iterator[Record]:
         self._require_owned(partition)
         with reaching(self._settings):
-            self._settle()
+            self._commits.settle(partition)
         place = JOURNAL, partition
         ((first, end),) = self._edges_of([place])
         self._require_within(place, start, first, end)
-        # The end of one's own last transaction may not be seen yet.
-        self._journal_ends[partition] = max(end, self._journal_ends.get(partition, 0))
-        return self._scanner.scan(place, start, end)
+        end = self._commits.journal_end(partition, end)
+        return self._scanner.journal(partition, start, end, end)
 
     def end_offsets(self) -> dict[Place, int]:
         self._require_open()
@@ -319,72 +320,27 @@ class KafkaLog(Log):
         touched = {r.partition for r in outgoing} | {p for _, p in offsets} | set(hints)
         if not touched:
             return []
+        commits = self._commits
         try:
-            after = self._after(touched, offsets, hints)
-            stored = to_store(after, self._partitions)
-            given = commit(self._settle(), outgoing, stored, self._proof())
+            if alien := touched - self._owned:
+                raise DriverError(f"partition {min(alien)} is not owned")
+            after = commits.after(touched, offsets, hints)
+            given = commits.write(outgoing, after)
         except (DriverError, LogError) as error:
             self._spoil()
             if isinstance(error, InstanceFenced | LogLocked):
                 with reaching(self._settings):
                     raise
-            raise CommitFailed(f"the commit failed: {self._explained(error)}") from error
+            raise CommitFailed(f"the commit failed: {commits.explained(error)}") from error
         self._heard = time.monotonic()
-        self._committed |= after
-        for record, offset in zip(outgoing, given, strict=True):
-            if record.topic == JOURNAL:
-                # One past the record, and one past the marker that ends the transaction.
-                self._journal_ends[record.partition] = offset + 2
+        commits.known |= after
         return given
-
-    def _explained(self, error: Exception) -> str:
-        if not isinstance(error, WriterFenced):
-            return str(error)
-        return (
-            f"{error}: it took longer than kafka.transaction_seconds, or another process has the "
-            f"kafka.transactional_id {self._settings.writer!r}; give each its own"
-        )
-
-    def _proof(self) -> Membership:
-        if self._membership is None:
-            raise DriverError(f"this instance is no member of group {self._settings.group!r} now")
-        return self._membership
-
-    def _after(
-        self,
-        touched: set[int],
-        offsets: Mapping[tuple[str, int], int],
-        hints: Mapping[int, str],
-    ) -> dict[int, Committed]:
-        """Return what will be committed for partitions when the transaction has happened."""
-        after = {}
-        for partition in touched:
-            if partition not in self._owned:
-                raise DriverError(f"partition {partition} is not owned")
-            known = self._committed.get(partition) or self.committed(partition)
-            moved = {t: offsets[t, partition] for t in INPUTS if (t, partition) in offsets}
-            hint = hints.get(partition, known.hint)
-            after[partition] = Committed(known.offsets | moved, hint)
-        return after
-
-    def _settle(self) -> Transactions:
-        """Return the writer; a new one has ended whatever the last one left in doubt."""
-        if self._transactions is None:
-            self._transactions = self._driver.transactions(self._settings.writer)
-        return self._transactions
-
-    def _drop_transactions(self) -> None:
-        if self._transactions is not None:
-            transactions, self._transactions = self._transactions, None
-            transactions.close()
 
     def _spoil(self) -> None:
         """Forget all that rests on a commit that may not have happened."""
-        self._drop_transactions()
+        self._commits.spoil()
         self._group.pause(list(self._positions))
         self._positions.clear()
-        self._committed.clear()
-        self._journal_ends.clear()
 
     def trim_journal(self, partition: int, before: int) -> None:
         self._require_owned(partition)
@@ -392,4 +348,5 @@ class KafkaLog(Log):
         ((start, end),) = self._edges_of([place])
         if before > start:
             with reaching(self._settings):
+                self._commits.store_now(wait=True)
                 self._admin.delete_before({place: min(before, end)})

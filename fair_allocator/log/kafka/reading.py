@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from fair_allocator.errors import LogLocked, LogUnavailable, OffsetGone
-from fair_allocator.log.base import Record
+from fair_allocator.log.base import JOURNAL, Record
 from fair_allocator.log.kafka.driver import (
     Admin,
     Driver,
@@ -18,6 +18,7 @@ from fair_allocator.log.kafka.driver import (
     Reader,
     Unreachable,
 )
+from fair_allocator.log.kafka.frames import unframed
 from fair_allocator.log.kafka.settings import KafkaSettings, longest_wait
 
 CHUNK_RECORDS: Final = 2_000
@@ -107,6 +108,10 @@ class Scanner:
             if not late or time.monotonic() > deadline:
                 return ends
             time.sleep(MARKER_PAUSE_SECONDS)
+
+    def journal(self, partition: int, start: int, stop: int, end: int) -> Iterator[Record]:
+        """Yield what counts between two positions of a journal that ends at `end`."""
+        yield from unframed(self.scan((JOURNAL, partition), start, end), start, stop)
 
     def scan(self, place: Place, start: int, stop: int) -> Iterator[Record]:
         """Yield what is committed between two positions.

@@ -13,6 +13,9 @@ from fair_allocator.log.base import TOPICS
 CLIENTS: Final = ("kafka", "confluent")
 """The client libraries: kafka-python, and confluent-kafka."""
 
+DELIVERIES: Final = ("exactly_once", "at_least_once")
+"""How often an answer may be seen; see `exactly_once` and `at_least_once`."""
+
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
@@ -66,6 +69,8 @@ class KafkaSettings:
     instance
         Tells this instance from the others of the group, and is the same after a restart: so
         it gets its partitions back at once.
+    delivery
+        How commits are made: "exactly_once", or "at_least_once".
     transactional_id
         By which the broker knows this instance's transactions; by default of group and instance.
     session_seconds
@@ -82,6 +87,7 @@ class KafkaSettings:
     topic_prefix: str = "fair-allocator."
     group: str = "fair-allocator"
     instance: str = "0"
+    delivery: str = DELIVERIES[0]
     transactional_id: str = ""
     session_seconds: float = 10.0
     transaction_seconds: float = 15.0

@@ -206,6 +206,18 @@ class GroupReader:
             if at.offset >= 0  # below it are the numbers that say "none" and the like
         }
 
+    def store(self, stored: Mapping[Place, Stored], *, wait: bool) -> None:
+        theirs = self._source.theirs
+        positions = [
+            TopicPartition(theirs[topic], partition, offset, metadata)
+            for (topic, partition), (offset, metadata) in stored.items()
+        ]
+        with translated():
+            answers = self._source.consumer.commit(offsets=positions, asynchronous=not wait)
+        for at in answers or ():
+            if at.error is not None:
+                raise as_error(at.error)
+
     def close(self) -> None:
         self._listener = None
         with translated():

@@ -62,7 +62,7 @@ class Writer:
         self._topics = topics
         self._patience = patience
 
-    def append(self, records: Sequence[Appended]) -> list[int]:
+    def append(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
         with translated():
             sent = _Sent(self._producer, self._topics, records)
             self._producer.flush(self._patience)

@@ -5,13 +5,14 @@ from contextlib import contextmanager
 from typing import Final
 
 from kafka import errors as kafka_errors
-from kafka.structs import TopicPartition
+from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from fair_allocator.log.kafka.driver import (
     DriverError,
     InstanceFenced,
     Place,
     PositionGone,
+    Stored,
     Unreachable,
     WriterFenced,
 )
@@ -56,6 +57,12 @@ class Names:
     def place(self, place: Place) -> TopicPartition:
         topic, partition = place
         return TopicPartition(self.theirs[topic], partition)
+
+    def positions(self, stored: Mapping[Place, Stored]) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {
+            self.place(place): OffsetAndMetadata(offset, metadata, -1)
+            for place, (offset, metadata) in stored.items()
+        }
 
     def ours_of(self, place: TopicPartition) -> Place:
         return self.ours[place.topic], place.partition

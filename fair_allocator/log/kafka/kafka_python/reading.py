@@ -135,6 +135,15 @@ class GroupReader:
                     found[place] = Stored(stored.offset, stored.metadata or "")
         return found
 
+    def store(self, stored: Mapping[Place, Stored], *, wait: bool) -> None:
+        positions = self._names.positions(stored)
+        with translated():
+            if wait:
+                self._consumer.commit(positions)
+            else:
+                # All that is allowed while the group is rearranged; what comes of it is not asked.
+                self._consumer.commit_async(positions, callback=lambda _offsets, _result: None)
+
     def close(self) -> None:
         self._listener = None
         with translated():

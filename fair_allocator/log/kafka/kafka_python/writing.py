@@ -8,7 +8,6 @@ from typing import Any, Final
 from kafka import KafkaProducer
 from kafka import errors as kafka_errors
 from kafka.serializer import Serializer
-from kafka.structs import OffsetAndMetadata
 
 from fair_allocator.log.base import Outgoing
 from fair_allocator.log.kafka.driver import Appended, Membership, Place, Stored
@@ -45,12 +44,8 @@ class Transactions:
             return _send_all(self._producer, self._names, records, self._patience)
 
     def store(self, stored: Mapping[Place, Stored], membership: Membership | None) -> None:
-        positions = {
-            self._names.place(place): OffsetAndMetadata(offset, metadata, -1)
-            for place, (offset, metadata) in stored.items()
-        }
         with translated():
-            self._producer.send_offsets_to_transaction(positions, membership)
+            self._producer.send_offsets_to_transaction(self._names.positions(stored), membership)
 
     def end(self) -> None:
         with translated():
@@ -69,7 +64,7 @@ class Writer:
         self._patience = patience
         self._failed = False
 
-    def append(self, records: Sequence[Appended]) -> list[int]:
+    def append(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
         # A producer that lost its broker may keep a batch for ever, and all later ones behind it.
         self._failed = True
         with translated():

@@ -1,0 +1,160 @@
+"""The mode "at_least_once": the journal first, then what it makes known; no transactions.
+
+A commit is written ahead to the journal of each partition, in frames (see `frames`), with all
+that it will publish. When every frame is acknowledged *where it had to lie*, nobody claimed the
+partition before the commit was whole, and it counts for ever: only then it is published. The next
+commit begins when that is acknowledged, so whoever claims the partition next has one commit to
+publish again.
+
+The group's positions are stored now and then, for those who watch the lag, and to say up to where
+everything is published: the journal is the truth.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from fair_allocator.log.base import JOURNAL, Committed, Outgoing
+from fair_allocator.log.kafka.claim import claim
+from fair_allocator.log.kafka.commits import Commits
+from fair_allocator.log.kafka.driver import Appended, Driver, DriverError, Writer
+from fair_allocator.log.kafka.frames import framed
+from fair_allocator.log.kafka.positions import to_store
+from fair_allocator.log.kafka.reading import Scanner
+from fair_allocator.log.kafka.settings import KafkaSettings
+
+STORE_SECONDS: Final = 1.0
+"""How often the group's positions are stored."""
+
+
+class AtLeastOnce(Commits):
+    """Commits by writing ahead, and publishing what was written."""
+
+    def __init__(
+        self, driver: Driver, settings: KafkaSettings, scanner: Scanner, partitions: int
+    ) -> None:
+        super().__init__(driver, settings, scanner, partitions)
+        self._writer: Writer | None = None
+        self._unstored = False
+        self._patience = settings.session_seconds / 2
+        self._stored_at = self._polled_at = time.monotonic()
+
+    def prepare(self) -> None:
+        if self._writer is None:
+            self._writer = self._driver.writer()
+
+    def _connected(self) -> Writer:
+        self.prepare()
+        assert self._writer is not None  # noqa: S101  (just made)
+        return self._writer
+
+    def recall(self, partition: int) -> Committed:
+        place, known = (JOURNAL, partition), self.known.pop(partition, None)
+        if known is not None:
+            end = self.journal_ends[partition]
+            if self._scanner.ends({place: end}) == {place: end}:
+                self.known[partition] = known
+                return known
+        self._proof()
+        try:
+            committed, end = claim(
+                self._connected(), self._scanner, self.group, self._settings, partition
+            )
+        except DriverError:
+            self.drop()  # some do not get over an outage
+            raise
+        self.journal_ends[partition] = end
+        # Before the first commit: that is how the other mode learns that there was this one.
+        self._store({partition: committed}, wait=True)
+        self.known[partition] = committed
+        return committed
+
+    def settle(self, partition: int) -> None:
+        self.recall(partition)
+
+    def journal_end(self, partition: int, end: int) -> int:  # noqa: ARG002
+        # Not what others wrote since the claim, if they did: then nothing here will be committed.
+        return self.journal_ends[partition]
+
+    def write(self, outgoing: Sequence[Outgoing], after: Mapping[int, Committed]) -> list[int]:
+        self._proof()
+        began = time.monotonic()
+        changes = outgoing or any(self.known.get(p) != each for p, each in after.items())
+        if not changes or began - self._polled_at > self._patience:
+            # Refused to whoever is no member any more, as one may be that has been silent so long:
+            # what it would write is void, but costs the owner a restore.
+            self.store_now(wait=True)
+        if not changes:
+            return []
+        writer = self._connected()
+        journaled = self._write_ahead(writer, outgoing, after)
+        took = time.monotonic() - began
+        if took > self._patience:
+            # What is published is in the journal, and is the same whoever does it. But another may
+            # have done so, and gone on: then it would come late.
+            raise DriverError(f"it took {took:.1f} s to write it to the journal")
+        public = [record for record in outgoing if record.topic != JOURNAL]
+        published = iter(writer.append(public) if public else ())
+        self._unstored = True
+        given = {partition: iter(offsets) for partition, offsets in journaled.items()}
+        return [
+            next(given[record.partition] if record.topic == JOURNAL else published)
+            for record in outgoing
+        ]
+
+    def _write_ahead(
+        self, writer: Writer, outgoing: Sequence[Outgoing], after: Mapping[int, Committed]
+    ) -> dict[int, range]:
+        """Write a commit to the journals; return where the shards' own records lie."""
+        parts: dict[int, list[Outgoing]] = {partition: [] for partition in after}
+        for record in outgoing:
+            parts[record.partition].append(record)
+        frames: list[Appended] = []
+        wanted: list[int] = []
+        own = {}
+        for partition, records in parts.items():
+            first = self.journal_ends[partition]
+            some = framed(partition, first, records, after[partition])
+            frames += some
+            end = first + len(some)
+            wanted += range(first, end)
+            entries = sum(record.topic == JOURNAL for record in records)
+            own[partition] = range(end - 1 - entries, end - 1)
+            self.journal_ends[partition] = end
+        given = writer.append(frames)
+        if given != wanted:
+            overtaken = sorted(
+                {f.partition for f, at, to in zip(frames, given, wanted, strict=True) if at != to}
+            )
+            raise DriverError(
+                f"another writes to the journal of partitions {overtaken}: what was written there "
+                "is void"
+            )
+        return own
+
+    def explained(self, error: Exception) -> str:
+        return str(error)
+
+    # -- the group's positions -------------------------------------------------------------------
+
+    def polling(self) -> None:
+        now = self._polled_at = time.monotonic()
+        if self._unstored and now - self._stored_at > STORE_SECONDS:
+            with suppress(DriverError):  # the next time will do
+                self.store_now(wait=False)
+
+    def store_now(self, *, wait: bool) -> None:
+        # All of it: nobody was told whether what was stored without waiting arrived.
+        self._store(self.known, wait=wait)
+        self._unstored, self._stored_at = False, time.monotonic()
+
+    def _store(self, known: Mapping[int, Committed], *, wait: bool) -> None:
+        if known:
+            self.group.store(to_store(known, self._partitions, self.journal_ends), wait=wait)
+
+    def drop(self) -> None:
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            with suppress(DriverError):
+                writer.close()

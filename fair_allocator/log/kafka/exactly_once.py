@@ -1,0 +1,94 @@
+"""The mode "exactly_once": every commit is a transaction that carries the group's positions.
+
+It is made under the instance's own id, with the proof of membership in the generation that
+assigned the partitions. So it can only happen while the group's coordinator takes this instance
+for their owner: whoever was thought dead and comes back is refused.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+
+from fair_allocator.log.base import INPUTS, JOURNAL, Committed, Outgoing
+from fair_allocator.log.kafka.claim import claim
+from fair_allocator.log.kafka.commits import Commits
+from fair_allocator.log.kafka.driver import DriverError, Place, Stored, Transactions, WriterFenced
+from fair_allocator.log.kafka.positions import as_committed, by_transaction, to_store
+from fair_allocator.log.kafka.transaction import commit
+
+
+class ExactlyOnce(Commits):
+    """Commits by transactions."""
+
+    _transactions: Transactions | None = None
+
+    def prepare(self) -> None:
+        self._settled()
+
+    def _settled(self) -> Transactions:
+        """Return the writer; a new one has ended whatever the last one left in doubt."""
+        if self._transactions is None:
+            self._transactions = self._driver.transactions(self._settings.writer)
+        return self._transactions
+
+    def recall(self, partition: int) -> Committed:
+        self._settled()
+        stored = self.group.stored([(topic, partition) for topic in INPUTS])
+        if self._may_be_unpublished(partition, stored):
+            committed = self._take_over(partition)
+        else:
+            committed = as_committed(stored)
+        self.known[partition] = committed
+        return committed
+
+    def _may_be_unpublished(self, partition: int, stored: Mapping[Place, Stored]) -> bool:
+        """Tell whether the partition was left in the other mode, or that is not known any more."""
+        place = JOURNAL, partition
+        return not by_transaction(stored) and self._scanner.ends({place: 0})[place] > 0
+
+    def _take_over(self, partition: int) -> Committed:
+        """End the other mode: publish what it may not have, store positions as this one does."""
+        with closing(self._driver.writer()) as writer:
+            committed, _ = claim(writer, self._scanner, self.group, self._settings, partition)
+        try:
+            stored = to_store({partition: committed}, self._partitions)
+            commit(self._settled(), [], stored, self._proof())
+        except DriverError:
+            self.drop()
+            raise
+        return committed
+
+    def settle(self, partition: int) -> None:  # noqa: ARG002  (of one's own only)
+        self._settled()
+
+    def journal_end(self, partition: int, end: int) -> int:
+        # The end of one's own last transaction may not be seen yet.
+        self.journal_ends[partition] = max(end, self.journal_ends.get(partition, 0))
+        return end
+
+    def write(self, outgoing: Sequence[Outgoing], after: Mapping[int, Committed]) -> list[int]:
+        stored = to_store(after, self._partitions)
+        given = commit(self._settled(), outgoing, stored, self._proof())
+        for record, offset in zip(outgoing, given, strict=True):
+            if record.topic == JOURNAL:
+                # One past the record, and one past the marker that ends the transaction.
+                self.journal_ends[record.partition] = offset + 2
+        return given
+
+    def explained(self, error: Exception) -> str:
+        if not isinstance(error, WriterFenced):
+            return str(error)
+        return (
+            f"{error}: it took longer than kafka.transaction_seconds, or another process has the "
+            f"kafka.transactional_id {self._settings.writer!r}; give each its own"
+        )
+
+    def polling(self) -> None:
+        """Nothing to do: positions are a part of every commit."""
+
+    def store_now(self, *, wait: bool) -> None:
+        """Nothing to do: positions are a part of every commit."""
+
+    def drop(self) -> None:
+        if self._transactions is not None:
+            transactions, self._transactions = self._transactions, None
+            transactions.close()

@@ -1,0 +1,187 @@
+"""The journal of the mode "at_least_once": each commit's records in frames that name their place.
+
+Without transactions a journal may hold what does not count: the records of a commit that its
+writer did not finish, and those of a writer that was thought dead and came back. So every record
+is framed: its key says at which offset its commit *begins*, and which one of it this is. Where it
+lies somewhere else, somebody wrote in between, and it is void: for every reader, wherever they
+start. A commit counts if all its frames lie where they say, up to the one that ends it.
+
+Whoever takes a partition over writes a *claim* first. It counts for nothing and takes up one
+offset, which is all it has to do: whatever a former writer adds after it lies one too far, and is
+void.
+
+    claim         who takes over
+    publication   what the commit publishes in other topics, packed, in one or more frames
+    record        a record of the shard, with its own key after the frame's
+    end           positions and hint, as of this commit
+
+Records without a frame are those of the mode "exactly_once", and count as they are.
+"""
+
+import json
+import struct
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+from zlib import compress, decompress
+
+from fair_allocator.errors import LogTooNew
+from fair_allocator.log.base import JOURNAL, RECORD_BYTES, TOPICS, Committed, Outgoing, Record
+from fair_allocator.log.kafka.driver import Appended
+
+CLAIM, PUBLICATION, RECORD, END = b"claim", b"publication", b"record", b"end"
+
+VERSION: Final = 1
+_PREFIX: Final = b"\0at-least-once/"
+_SIZES: Final = struct.Struct(">bii")
+_NONE: Final = -1
+
+
+class Frame(NamedTuple):
+    """What a record's key says of its place: the `number`-th after `first`, its commit's."""
+
+    kind: bytes
+    first: int
+    number: int
+    key: bytes | None
+    """The key of the shard's own record."""
+
+
+class Commit(NamedTuple):
+    """A whole commit, read back."""
+
+    committed: Committed
+    publication: list[Outgoing]
+
+
+def frame_of(record: Record) -> Frame | None:
+    """Read a record's frame; None if it has none."""
+    if record.key is None or not record.key.startswith(_PREFIX):
+        return None
+    version, kind, first, number, key = record.key[len(_PREFIX) :].split(b" ", 4)
+    if int(version) > VERSION:
+        raise LogTooNew(
+            f"journal {record.partition} @ {record.offset}: a frame of version {int(version)}, "
+            f"this release reads up to {VERSION}: run the release that wrote it, or a newer one"
+        )
+    return Frame(kind, int(first), int(number), key[1:] if key[:1] == b"=" else None)
+
+
+def _frame(
+    partition: int, kind: bytes, first: int, number: int, value: bytes | None, key: bytes | None
+) -> Appended:
+    own = b"-" if key is None else b"=" + key
+    head = b"%s%d %s %d %d %s" % (_PREFIX, VERSION, kind, first, number, own)
+    return Appended(JOURNAL, partition, head, value, None)
+
+
+def claim_of(partition: int, instance: str) -> Appended:
+    """Return the record by which an instance takes a partition over."""
+    return _frame(partition, CLAIM, 0, 0, json.dumps({"instance": instance}).encode(), None)
+
+
+def framed(
+    partition: int, first: int, outgoing: Sequence[Outgoing], after: Committed
+) -> list[Appended]:
+    """Return a partition's commit as it goes into a journal that ends at `first`.
+
+    The shard's own records are in front of the last one, which ends it.
+    """
+    parts: list[tuple[bytes, bytes | None, bytes | None]] = []
+    if published := [record for record in outgoing if record.topic != JOURNAL]:
+        packed = _packed(published)
+        chunks = range(0, len(packed), RECORD_BYTES)
+        parts += [(PUBLICATION, packed[at : at + RECORD_BYTES], None) for at in chunks]
+    parts += [(RECORD, r.value, r.key) for r in outgoing if r.topic == JOURNAL]
+    end = {"offsets": after.offsets, "hint": after.hint}
+    parts.append((END, json.dumps(end).encode(), None))
+    return [
+        _frame(partition, kind, first, number, value, key)
+        for number, (kind, value, key) in enumerate(parts)
+    ]
+
+
+def _packed(records: Iterable[Outgoing]) -> bytes:
+    packed = bytearray()
+    for topic, _, key, value in records:
+        sizes = (_NONE if data is None else len(data) for data in (key, value))
+        packed += _SIZES.pack(TOPICS.index(topic), *sizes) + (key or b"") + (value or b"")
+    return compress(packed, 1)
+
+
+def _unpacked(partition: int, packed: bytes) -> Iterator[Outgoing]:
+    data, at = decompress(packed), 0
+    while at < len(data):
+        topic, *sizes = _SIZES.unpack_from(data, at)
+        at += _SIZES.size
+        fields: list[bytes | None] = []
+        for size in sizes:
+            fields.append(None if size == _NONE else data[at : at + size])
+            at += max(0, size)
+        yield Outgoing(TOPICS[topic], partition, *fields)
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+Framed = tuple[Frame | None, Record]
+
+
+def _whole(records: Iterable[Record], start: int) -> Iterator[list[Framed]]:
+    """Yield what counts of a journal read from `start` on: whole commits, and unframed records."""
+    begun: list[Framed] = []
+    for record in records:
+        frame = frame_of(record)
+        if frame is None:
+            begun = []
+            yield [(None, record)]
+            continue
+        if frame.kind == CLAIM or record.offset != frame.first + frame.number:
+            begun = []
+            continue
+        if begun and not _follows(frame, begun[-1][0]):
+            begun = []
+        # All of it since it began, or since one reads.
+        if not begun and record.offset > max(start, frame.first):
+            continue
+        begun.append((frame, record))
+        if frame.kind == END:
+            yield begun
+            begun = []
+
+
+def _follows(frame: Frame, last: Frame | None) -> bool:
+    return last is not None and (frame.first, frame.number) == (last.first, last.number + 1)
+
+
+def unframed(records: Iterable[Record], start: int, stop: int) -> Iterator[Record]:
+    """Yield the shard's records between two positions, as it wrote them.
+
+    `records` are the journal's from `start` on, beyond `stop` too, where the commit may end.
+    """
+    for commit in _whole(records, start):
+        for frame, record in commit:
+            if record.offset >= stop:
+                return
+            if frame is None:
+                yield record
+            elif frame.kind == RECORD:
+                yield record._replace(key=frame.key)
+
+
+def last_commit(records: Iterable[Record], start: int) -> Commit | None:
+    """Return the last whole commit of a journal read from between two commits on.
+
+    None if there is none, or the other mode went on after it.
+    """
+    last = next(iter(deque(_whole(records, start), maxlen=1)), None)
+    if last is None or last[0][0] is None:
+        return None
+    end = last[-1][1]
+    said = json.loads(end.value or b"")
+    packed = b"".join(
+        record.value or b""
+        for frame, record in last
+        if frame is not None and frame.kind == PUBLICATION
+    )
+    publication = list(_unpacked(end.partition, packed)) if packed else []
+    return Commit(Committed(said["offsets"], said["hint"]), publication)
