@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from unittest.mock import patch
-from urllib.error import HTTPError
 
 import pytest
 
