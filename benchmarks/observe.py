@@ -1,14 +1,30 @@
 """What watching costs: a scrape by its parts, and the loop's slowdown while it is watched.
 
-    python -m benchmarks.observe [--quick]
+    TMPDIR=/dev/shm python -m benchmarks.observe [--quick] [--pools N]
 
-The loop decides requests from a SQLite log, turn by turn alone and watched: scraped every second
-and followed by 20 pages on as many pools, all from another process, so that only the service's
-own work counts.
-The last column is what the threads of the clients took of the processor, and so of the loop.
+The loop decides requests, each with a reward, from a SQLite log, in turns alone and watched:
+scraped every second and followed by 20 pages on as many pools in all orders, while every pool
+changes. `--pools` measures the one shape with so many.
+
+How it is measured, on a machine that does nothing else:
+
+- The clients are one other process that only reads and throws away; what it takes of a processor
+  is printed. It needs a core of its own, for what it takes from the loop's is no cost of watching.
+- Each pair of turns has the order of the one before turned round, so that a log that grows favours
+  neither. A turn is timed after `SETTLING_SECONDS`: the pages have come by then and the first
+  report is made, which happens once in the life of a page; of the turn before nothing is left.
+  It lasts longer than a report of 5,000 pools is given again, or it would see none being made.
+- Put the log into memory (`TMPDIR`): a disk's moods are larger than what is measured, and a loop
+  that waits for it would hide what serving threads take, which is time it does not need then.
+- `reporting` is the loop's own processor time for views, `serving` that of all other threads: since
+  they take turns with the loop, their sum is what the loop must lose.
+- `by processor` compares the processor time a request takes of the whole process, which other
+  processes disturb little. It leaves out what the loop waits for a thread that has its turn and no
+  core; on a machine where both cores are free, that is next to nothing.
 """
 
 import argparse
+import json
 import selectors
 import socket
 import statistics
@@ -16,14 +32,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
-from benchmarks.embedded import PARTITIONS, drained, feed, settings
+from benchmarks.embedded import BATCH, PARTITIONS, drained, feed, settings
 from benchmarks.timing import table
+from fair_allocator.log.base import INPUTS
 from fair_allocator.log.sqlite import SqliteLog
 from fair_allocator.observe.exposition import Caps, PoolsText
 from fair_allocator.observe.figures import work_out
@@ -38,6 +57,8 @@ from fair_allocator.service import Service, calm_collector
 PAGES = 20
 SORTS = ("worst", "name", "rounds")
 EVERY_SECONDS = 1.0
+SETTLING_SECONDS = 1.25
+TURN_SECONDS = 8.0
 SHAPES = ((64, 10), (5_000, 10), (1, 100_000))
 """Pools, and the arms of each."""
 
@@ -54,25 +75,41 @@ def best(action: Callable[[], object], times: int = 5) -> float:
 
 
 def scrape_cost(pools: int, arms: int) -> list[object]:
-    """Take a scrape apart, once with every pool changed since the last one and once with none."""
-    with serving(pools, arms, Observer()) as (service, _, _):
+    """Take a scrape apart, with every pool changed since the last one, and with none."""
+    with serving(pools, arms, Observer()) as (service, log, path):
         shards = service.shards
         view = look(View(), 0.0, shards, Tallies())
-        figures = {each.of.key: each for each in work_out(list(view.pools.values()))}
-        copied = best(lambda: look(View(), 0.0, shards, Tallies()))
+        first = best(lambda: look(View(), 0.0, shards, Tallies()))
         unchanged = best(lambda: look(view, 0.0, shards, Tallies()))
+        feed(path, 10**6, max(pools, 1_000), pools)
+        drained(log, path, service.step)
+        copied = best(lambda: look(view, 0.0, shards, Tallies()))
         worked = best(lambda: work_out(list(view.pools.values())))
-
-        def write(text: PoolsText) -> str:
-            return text.write(figures, by_partition=False, openmetrics=False)[0]
-
-        written = best(lambda: write(PoolsText(Caps())))
+        figures = [
+            {each.of.key: each for each in work_out(list(view.pools.values()))} for _ in range(6)
+        ]
         kept = PoolsText(Caps())
-        text = write(kept)
-        rewritten = best(lambda: write(kept))
+
+        def write() -> str:
+            return kept.write(figures[-1], by_partition=False, openmetrics=False)[0]
+
+        write()
+        written = best(lambda: figures.pop() and write())
+        rewritten = best(write)
+        text = write()
     shape = f"{pools:,} x {arms:,}"
-    cells = (copied, worked, written, copied + worked + written, unchanged + rewritten)
+    cells = (first, copied, worked, written, copied + worked + written, unchanged + rewritten)
     return [shape, *(f"{cell:.1f}" for cell in cells), f"{len(text) / 1e6:.1f}"]
+
+
+class Timed(Observer):
+    """Adds up what views take of the loop."""
+
+    reporting = 0.0
+
+    def _publish(self, *args: Any) -> None:
+        super()._publish(*args)
+        self.reporting += self.spent
 
 
 @contextmanager
@@ -89,16 +126,47 @@ def serving(pools: int, arms: int, observer: Observer) -> Iterator[tuple[Service
         log.close()
 
 
+# -- the clients ------------------------------------------------------------------------------
+
+
+@dataclass
+class Seen:
+    """What clients saw: seconds of each scrape and the age of its report, its bytes, events.
+
+    `processor` is the part of a processor they took.
+    """
+
+    seconds: list[float] = field(default_factory=list)
+    ages: list[float] = field(default_factory=list)
+    size: int = 0
+    events: int = 0
+    processor: float = 0.0
+
+    def scrape(self, url: str) -> None:
+        began = time.perf_counter()
+        with urlopen(f"{url}metrics") as answer:
+            text = answer.read()
+        self.seconds.append(time.perf_counter() - began)
+        at = text.rindex(b"\nfair_allocator_view_timestamp_seconds ")
+        self.ages.append(time.time() - float(text[at:].split(None, 2)[1]))
+        self.size = len(text)
+
+    def receive(self, page: socket.socket) -> None:
+        self.events += page.recv(1 << 20).startswith(b"data:")
+
+
 @contextmanager
-def watched(url: str, pools: int) -> Iterator[None]:
-    """Let another process scrape and follow while the block runs."""
+def watched(url: str, pools: int) -> Iterator[list[Seen]]:
+    """Let another process scrape and follow while the block runs; then there is what it saw."""
     command = [sys.executable, "-m", "benchmarks.observe", "--watch", url, "--pools", str(pools)]
+    seen: list[Seen] = []
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdin is not None
         process.stdout.readline()  # all pages are there
-        yield
+        yield seen
         process.stdin.close()
+        seen.append(Seen(**json.loads(process.stdout.readline())))
 
 
 def watch(url: str, pools: int) -> None:
@@ -111,77 +179,164 @@ def watch(url: str, pools: int) -> None:
         page.sendall(f"GET /api/v1/stream?{wish} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         page.recv(1 << 16)
         page.setblocking(False)
-        selector.register(page, selectors.EVENT_READ, page.recv)
+        selector.register(page, selectors.EVENT_READ, page)
     print("ready", flush=True)
     selector.register(sys.stdin, selectors.EVENT_READ, None)
-    scrape_at = time.monotonic()
+    began = scrape_at = time.monotonic()
+    seen, used, settled = Seen(), 0.0, False
     while True:
         for key, _ in selector.select(max(0.0, scrape_at - time.monotonic())):
             if key.data is None:
+                seen.processor = (time.process_time() - used) / (time.monotonic() - began)
+                print(json.dumps(vars(seen)), flush=True)
                 return
-            key.data(1 << 20)
+            seen.receive(key.data)
         if time.monotonic() >= scrape_at:
             scrape_at += EVERY_SECONDS
-            with urlopen(f"{url}metrics") as answer:
-                answer.read()
+            seen.scrape(url)
+        if not settled and time.monotonic() - began > SETTLING_SECONDS:
+            began, used, seen, settled = time.monotonic(), time.process_time(), Seen(), True
 
 
-def slowdown(pools: int, arms: int, seconds: float, turns: int) -> list[object]:
+# -- the loop ---------------------------------------------------------------------------------
+
+
+@dataclass
+class Turn:
+    """A turn of the loop: requests decided a second, and parts of a processor."""
+
+    speed: float
+    loop: float
+    reporting: float
+    serving: float
+
+    @property
+    def requests(self) -> float:
+        """Requests decided in a second of a processor, all threads together."""
+        return self.speed / (self.loop + self.serving)
+
+
+class Loop:
+    """A loop that always has something to decide."""
+
+    def __init__(self, service: Service, log: SqliteLog, path: Path, pools: int) -> None:
+        self._service, self._log, self._path, self._pools = service, log, path, pools
+        self._fed = 10**6
+        self._left = 100_000
+        self._speed = 0.0
+        feed(path, self._fed, self._left, pools)
+        self._fed += self._left
+
+    def decided(self) -> float:
+        """Return how many requests were decided, and their rewards counted."""
+        positions = (self._log.committed(p).offsets for p in range(PARTITIONS))
+        return sum(offsets.get(t, 0) for offsets in positions for t in INPUTS) / 2
+
+    def prepare(self, seconds: float) -> None:
+        """Let there be more than can be decided in so many seconds."""
+        wanted = max(0, round(self._speed * seconds * 1.4) - self._left)
+        feed(self._path, self._fed, wanted, self._pools)
+        self._fed += wanted
+        self._left += wanted
+
+    def run(self, seconds: float, observer: Timed) -> Turn:
+        """Decide for so many seconds, or until nearly nothing is left."""
+        before, reported = self.decided(), observer.reporting
+        began, process, thread = time.perf_counter(), time.process_time(), time.thread_time()
+        # A poll has at most BATCH records, of both kinds; none must find nothing.
+        for _ in range(2 * self._left // BATCH - 1):
+            self._service.step()
+            if time.perf_counter() - began > seconds:
+                break
+        took = time.perf_counter() - began
+        loop = time.thread_time() - thread
+        others = time.process_time() - process - loop
+        done = self.decided() - before
+        self._left -= round(done)
+        speed = done / took
+        self._speed = max(self._speed, speed)
+        return Turn(speed, loop / took, (observer.reporting - reported) / took, others / took)
+
+
+def slowdown(pools: int, arms: int, turns: int) -> list[object]:
     """Compare the loop's speed alone and watched, turn by turn."""
-    observer = Observer()
-    speeds: dict[str, list[float]] = {"alone": [], "watched": []}
-    others: list[float] = []
+    observer = Timed()
+    results: dict[str, list[Turn]] = {"alone": [], "watched": []}
+    seen: list[Seen] = []
     with serving(pools, arms, observer) as (service, log, path):
         server = Server("127.0.0.1", 0, Reporter(observer), Health(observer, 60), Access())
-        first = 10**6
-        count = 5_000
-        feed(path, first, count, pools)
-        count = max(1_000, round(count / drained(log, path, service.step) * seconds))
-        first += 5_000
+        loop = Loop(service, log, path, pools)
+
+        def turn() -> Turn:
+            loop.run(SETTLING_SECONDS, observer)
+            return loop.run(TURN_SECONDS, observer)
+
         with server.running():
-            for _ in range(turns):
-                for name in speeds:
-                    feed(path, first, count, pools)
-                    first += count
+            loop.run(1.0, observer)
+            for number in range(turns):
+                for name in ("alone", "watched") if number % 2 else ("watched", "alone"):
+                    loop.prepare(SETTLING_SECONDS + TURN_SECONDS)
                     if name == "alone":
-                        took = drained(log, path, service.step)
+                        results[name].append(turn())
                     else:
-                        with watched(server.url, pools):
-                            before = time.process_time() - time.thread_time()
-                            took = drained(log, path, service.step)
-                            after = time.process_time() - time.thread_time()
-                            others.append((after - before) / took)
-                    speeds[name].append(count / took)
-    ratios = [w / a for w, a in zip(speeds["watched"], speeds["alone"], strict=True)]
+                        with watched(server.url, pools) as clients:
+                            results[name].append(turn())
+                        seen += clients
+    return [f"{pools:,} x {arms:,}", *_cells(results["alone"], results["watched"], seen)]
+
+
+def _spread(ratios: Sequence[float]) -> str:
+    return f"{statistics.median(ratios):.3f} ({min(ratios):.3f}-{max(ratios):.3f})"
+
+
+def _cells(alone: Sequence[Turn], watched: Sequence[Turn], seen: Sequence[Seen]) -> list[str]:
+    mean = statistics.fmean
+    pairs = list(zip(watched, alone, strict=True))
     return [
-        f"{pools:,} x {arms:,}",
-        f"{statistics.median(speeds['alone']):,.0f}",
-        f"{statistics.median(speeds['watched']):,.0f}",
-        f"{statistics.median(ratios):.3f} ({min(ratios):.3f}-{max(ratios):.3f})",
-        f"{statistics.median(others):.1%}",
+        f"{mean(each.speed for each in alone):,.0f}",
+        f"{mean(each.speed for each in watched):,.0f}",
+        _spread([w.speed / a.speed for w, a in pairs]),
+        _spread([w.requests / a.requests for w, a in pairs]),
+        f"{mean(each.loop for each in alone):.0%}",
+        f"{mean(each.loop for each in watched):.0%}",
+        f"{mean(each.reporting for each in watched):.1%}",
+        f"{mean(each.serving for each in watched):.1%}",
+        f"{1e3 * statistics.median(s for each in seen for s in each.seconds):.0f}",
+        f"{1e3 * max(s for each in seen for s in each.seconds):.0f}",
+        f"{seen[-1].size / 1e6:.1f}",
+        f"{max(age for each in seen for age in each.ages):.1f}",
+        f"{mean(each.processor for each in seen):.1%}",
     ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer and shorter turns")
+    parser.add_argument("--quick", action="store_true", help="fewer turns")
+    parser.add_argument("--pools", type=int, help="only the shape with so many pools")
     parser.add_argument("--watch", metavar="URL", help=argparse.SUPPRESS)
-    parser.add_argument("--pools", type=int, default=1, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.watch:
         watch(arguments.watch, arguments.pools)
         return
     calm_collector()
-    seconds, turns = (3.0, 2) if arguments.quick else (10.0, 5)
+    shapes = [shape for shape in SHAPES if arguments.pools in (None, shape[0])]
+    turns = 2 if arguments.quick else 6
     rows: list[list[object]] = [
-        ["pools x arms", "copy", "work out", "write", "all changed", "none changed", "MB"]
+        ["pools x arms", "first copy", "copy", "work out", "write", "changed", "unchanged", "MB"]
     ]
-    rows += [scrape_cost(*shape) for shape in SHAPES]
+    rows += [scrape_cost(*shape) for shape in shapes]
     print("A scrape in ms; copying is done by the loop, the rest by the scrape's own thread")
     print(table(rows))
-    print(f"\nRequests decided a second, alone and scraped every second with {PAGES} pages")
-    rows = [["pools x arms", "alone", "watched", "watched / alone", "watching's processor time"]]
-    rows += [slowdown(*shape, seconds, turns) for shape in SHAPES]
+    print(f"\nRequests decided a second, alone and scraped every second with {PAGES} pages;")
+    print("parts of a processor; scrapes in ms, median and most; oldest report in s")
+    rows = [
+        [
+            *("pools x arms", "alone", "watched", "watched / alone", "by processor"),
+            *("loop", "loop watched", "reporting", "serving"),
+            *("scrape", "most", "MB", "oldest", "clients"),
+        ]
+    ]
+    rows += [slowdown(*shape, turns) for shape in shapes]
     print(table(rows))
 
 

@@ -105,6 +105,8 @@ class Ownership(Protocol):
     def gained(self, partitions: Sequence[int]) -> None:
         """Take partitions over; nothing is read of them until they are sought.
 
+        With no partitions it says that nothing is owned because others own everything.
+
         All of `Log` but `poll` and `close` may be used: this is the place to restore and seek.
         """
 

@@ -209,22 +209,22 @@ def pool(figures: Figures, wish: Wish, past: Iterable[Point]) -> Json:
 def _arm_page(figures: Figures, wish: Wish) -> Json:
     names, of = figures.of.terms.names, figures.of
     wanted = wish.arm_search.casefold()
-    found: list[int] = [
-        arm for arm, name in enumerate(names) if not wanted or wanted in name.casefold()
-    ]
+    found: Sequence[int] = range(len(names))
+    if wanted:
+        found = [arm for arm in found if wanted in names[arm].casefold()]
     if wish.arm_sort == "worst":
         # Only those beyond the bound change places, so that the others can be read in peace.
         if of.terms.bound is not None and figures.broken:
             beyond = np.maximum(figures.short - of.terms.bound, 0).tolist()
-            found.sort(key=beyond.__getitem__, reverse=True)
+            found = sorted(found, key=beyond.__getitem__, reverse=True)
     elif wish.arm_sort == "name":
-        found.sort(key=names.__getitem__)
+        found = sorted(found, key=names.__getitem__)
     elif wish.arm_sort == "pulls":
-        found.sort(key=of.pulls.__getitem__, reverse=True)
+        found = sorted(found, key=of.pulls.__getitem__, reverse=True)
     elif wish.arm_sort == "quota":
-        found.sort(key=figures.quota, reverse=True)
+        found = sorted(found, key=figures.quota, reverse=True)
     else:
-        found.sort(key=lambda arm: -(figures.mean(arm) or 0.0))
+        found = sorted(found, key=lambda arm: -(figures.mean(arm) or 0.0))
     rows, page, pages = _cut(found, wish.arm_page, wish.size)
     return {
         "total": len(found),

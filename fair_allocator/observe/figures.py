@@ -4,6 +4,7 @@ Violations are integers and exact. Many pools are worked on at once, so that a p
 costs a few microseconds; a pool whose entitlements do not fit into 64 bits is worked on by itself.
 """
 
+from array import array
 from collections.abc import Sequence
 from itertools import chain
 from math import pi
@@ -150,7 +151,10 @@ def work_out(pools: Sequence[PoolView]) -> list[Figures]:
 
 
 def _flat(columns: Sequence[Sequence[float]], kind: type[Number]) -> NDArray[Number]:
-    return np.array(list(chain.from_iterable(columns)), dtype=kind)
+    # By way of an array of the standard library: numpy looks at every object twice.
+    code = "q" if kind is np.int64 else "d"
+    values = columns[0] if len(columns) == 1 else list(chain.from_iterable(columns))
+    return np.frombuffer(array(code, values), dtype=kind)
 
 
 def _entitled(

@@ -44,7 +44,7 @@ class Health:
         return Verdict(True, "ok")
 
     def ready(self) -> Verdict:
-        """Tell whether requests are being decided."""
+        """Tell whether requests are being decided, or would be if this instance owned any."""
         live = self.live()
         if not live.good:
             return live
@@ -52,10 +52,6 @@ class Health:
             return Verdict(False, "restoring")
         if not self._observer.serving:
             return Verdict(False, "no log yet")
-        if not self._observer.assigned and not self._is_spare():
+        if not self._observer.assigned:
             return Verdict(False, "no partitions assigned yet")
         return Verdict(True, "ok")
-
-    def _is_spare(self) -> bool:
-        """Tell whether a group has had the time to assign something, and did not."""
-        return self._monotonic() - self._observer.started > self._stuck_seconds

@@ -27,17 +27,14 @@ from fair_allocator.observe import api
 from fair_allocator.observe.assets import ASSETS
 from fair_allocator.observe.health import Health, Verdict
 from fair_allocator.observe.reporter import Reporter
+from fair_allocator.observe.streams import SEND_SECONDS, Streams
 
 logger = logging.getLogger(__name__)
 
 HEAD_BYTES: Final = 16_384
 HEAD_SECONDS: Final = 5.0
-SEND_SECONDS: Final = 30.0
 LOOKS_SECONDS: Final = 0.1
 """How long the server takes to notice that it should end."""
-
-STREAM_SECONDS: Final = 1.0
-"""Between two events of a stream."""
 
 SPARE: Final = 32
 """Connections beyond the watching pages, so that a scrape gets through when these are many."""
@@ -98,7 +95,7 @@ class Server(ThreadingHTTPServer):
         self.reporter = reporter
         self.health = health
         self.access = access
-        self.ending = threading.Event()
+        self.streams = Streams(reporter)
         self.watching = threading.BoundedSemaphore(access.max_clients)
         self._room = threading.BoundedSemaphore(access.max_clients + SPARE)
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -144,17 +141,22 @@ class Server(ThreadingHTTPServer):
     @contextmanager
     def running(self) -> Iterator["Server"]:
         """Serve while the block runs."""
-        thread = threading.Thread(
-            target=self.serve_forever, args=(LOOKS_SECONDS,), name="observe", daemon=True
-        )
-        thread.start()
+        ending = threading.Event()
+        threads = [
+            threading.Thread(target=self.serve_forever, args=(LOOKS_SECONDS,), name="observe"),
+            threading.Thread(target=self.streams.run, args=(ending,), name="observe-streams"),
+        ]
+        for thread in threads:
+            thread.daemon = True
+            thread.start()
         try:
             yield self
         finally:
-            self.ending.set()
+            ending.set()
             self.shutdown()
             self.server_close()
-            thread.join()
+            for thread in threads:
+                thread.join()
 
 
 def _is_loopback(host: str) -> bool:
@@ -324,18 +326,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._head(HTTPStatus.OK, "text/event-stream", None)
             if self.command == "HEAD":
                 return
-            sent, reporter = None, self.server.reporter
-            while not self.server.ending.is_set():
-                if reporter.pacing.wait(self._client):
-                    self.connection.sendall(b":\n\n")
-                    self.server.ending.wait(STREAM_SECONDS)
-                    continue
-                number, event = reporter.event(self._client, wish, past=sent is None)
-                # Without news a word nevertheless, so that both sides know of each other.
-                news = number != sent
-                self.connection.sendall(b"data: " + event + b"\n\n" if news else b":\n\n")
-                sent = number
-                self.server.ending.wait(STREAM_SECONDS)
+            self.server.streams.follow(self.connection, self._client, wish)
         finally:
             self.server.watching.release()
 

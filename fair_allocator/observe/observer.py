@@ -80,7 +80,7 @@ class Observer(Probe):
 
     def owned(self, kind: str, partitions: Sequence[int]) -> None:
         self.assigned = True
-        self._tallies.rebalances[kind] += 1
+        self._tallies.rebalances[kind] += bool(partitions)
         if kind != "gained":
             for place in [place for place in self._tallies.lag_records if place[1] in partitions]:
                 self._forget(place)

@@ -133,6 +133,20 @@ class Remember:
     def evicted(self) -> None: ...
 
 
+def test_one_that_is_given_nothing_is_told_so_and_is_ready_at_once(
+    start: Callable[[str], Service],
+) -> None:
+    services = [start(f"number-{number}") for number in range(PARTITIONS + 1)]
+
+    def is_shared_out() -> bool:
+        mine = [owned(service) for service in services]
+        return sorted(map(len, mine)) == [0, *([1] * PARTITIONS)] and set().union(*mine) == {*EVERY}
+
+    poll_until(is_shared_out, *services)
+    (spare,) = (service for service in services if not owned(service))
+    poll_until(lambda: ("gained", []) in spare.calls, *services)
+
+
 def test_the_proof_of_an_older_generation_commits_nothing(
     start: Callable[[str], Service], client: str, settings: KafkaSettings, reader: LogClient
 ) -> None:

@@ -82,21 +82,7 @@ def test_without_partitions_it_is_ready_once_it_is_told_that_it_has_none() -> No
     assert health.ready() == Verdict(False, "no partitions assigned yet")
     observer.owned("gained", [])
     assert health.ready() == GOOD
-
-
-def test_one_that_a_group_gives_nothing_to_is_a_spare_in_the_end() -> None:
-    """Not all logs say so; and whoever waits for all to be ready must not wait for ever."""
-    now = [0.0]
-    observer = Observer(monotonic=lambda: now[0])
-    health = Health(observer, 60.0, monotonic=lambda: now[0])
-    for now[0] in (0.0, 30.0, 60.0):
-        observer.beat()
-        observer.stepped([], {}, {})
-        assert health.ready() == Verdict(False, "no partitions assigned yet")
-    now[0] = 61.0
-    observer.beat()
-    observer.stepped([], {}, {})
-    assert health.ready() == GOOD
+    assert not any(observer.view(0.0).tallies.rebalances.values())
 
 
 def test_a_step_that_fails_with_nothing_owned_has_not_succeeded() -> None:

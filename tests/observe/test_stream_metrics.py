@@ -8,8 +8,7 @@ import pytest
 
 from fair_allocator.errors import CommitFailed, LogUnavailable
 from fair_allocator.log.base import JOURNAL, Outgoing
-from fair_allocator.observe.exposition import Caps, PoolText
-from fair_allocator.observe.figures import work_out
+from fair_allocator.observe.exposition import Caps
 from fair_allocator.observe.names import PREFIX, PROCESS_METRICS
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.reporter import Reporter
@@ -243,14 +242,3 @@ def test_pools_of_one_name_on_several_partitions_are_told_apart(house: House) ->
     assert made == {0: 30, 1: 10}
     assert value(samples, "quota_ratio", pool="p", partition=1, arm="a") == 0.25
     assert value(samples, "pools", state="serving") == 2
-
-
-def test_the_labels_of_arms_that_have_left_are_forgotten(house: House) -> None:
-    scraped = Scraped(house({"p": {"arms": ARMS}}))
-    text = PoolText((0, "p"), False, 0)
-    for turn in range(5):
-        scraped.served.control("configure", arms={f"arm-{turn}-{n}": "1/10" for n in range(5)})
-        scraped.served.turn()
-        (figures,) = work_out(list(scraped.observer.view().pools.values()))
-        text.write(figures, 100)
-        assert len(text._arm_labels) == 5

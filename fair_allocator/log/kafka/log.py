@@ -190,7 +190,8 @@ class KafkaLog(Log):
             if lost:
                 self._handler.lost(lost)
         finally:
-            if gained:
+            # A spare is told that it has nothing; one that was evicted has yet to hear of anything.
+            if gained or not (assigned or self._rearranging):
                 self._handler.gained(gained)
 
     def _go_on_with(self, partitions: frozenset[int]) -> frozenset[int]:
