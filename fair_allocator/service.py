@@ -7,7 +7,7 @@ journal, the same way as at the start. A commit is one transaction over every ow
 import gc
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final
@@ -130,11 +130,10 @@ class Service:
         wait = 0.0 if self._owned - self.shards.keys() else settings.poll_seconds
         records = self.log.poll(wait, settings.batch_records)
         now = round(self._wall() * 1000)
-        shards = self.shards
         if records:
             self._prepared.clear()  # what was announced as lost and is read was kept
-        for record in records:
-            shards[record.partition].fold(record, now)
+        for partition, some in _by_partition(records).items():
+            self.shards[partition].fold(some, now)
         if not records or self._monotonic() - self._ticked >= settings.tick_seconds:
             self._ticked = self._monotonic()
             self._tick(now, records)
@@ -326,3 +325,14 @@ class Service:
         for name, pool in self._settings.pools.items():
             if shard.settings.lives_here(name, shard.partition):
                 shard.take_up(name, pool.settings, pool.fingerprint)
+
+
+def _by_partition(records: Iterable[Record]) -> dict[int, list[Record]]:
+    """Return the records of each partition, in order; between partitions there is none."""
+    parts: dict[int, list[Record]] = {}
+    for record in records:
+        part = parts.get(record[1])
+        if part is None:
+            part = parts[record[1]] = []
+        part.append(record)
+    return parts

@@ -20,6 +20,9 @@ from fair_allocator.events import (
 )
 from fair_allocator.log.base import Outgoing, Record
 from fair_allocator.shard.hosted import HostedPool
+from fair_allocator.shard.journal import probability
+
+_new = tuple.__new__
 
 ARMS_A_RECORD = 1_000
 """Arms in one record of a complete epoch: about 100 kB, well below a message limit."""
@@ -59,15 +62,14 @@ class Outbox:
         value = (
             f'{{"type":"assignment","request_id":{quoted(request_id)},'
             f'"pool":{hosted.quoted},"arm":{quoted(arm)},"round":{round},'
-            f'"epoch":{epoch},"reason":"{reason}",'
-            f'"propensity":{"null" if propensity is None else repr(propensity)},'
+            f'"epoch":{epoch},"reason":"{reason}","propensity":{probability(propensity)},'
             f'"partition":{partition},"folded":{{"requests":{offsets["requests"]},'
             f'"rewards":{offsets["rewards"]},"controls":{offsets["controls"]}}},'
             f'"repeat":{"true" if repeat else "false"}}}'
         )
-        self.records.append(
-            Outgoing("assignments", partition, hosted.key, value.encode("utf-8", "surrogatepass"))
-        )
+        # Outgoing(...) by way of tuple: its own constructor is a Python function.
+        record = "assignments", partition, hosted.key, value.encode("utf-8", "surrogatepass")
+        self.records.append(_new(Outgoing, record))
 
     def epoch(self, pool: str, epoch: Epoch, chunk: int = 0, chunks: int = 0) -> None:
         """Write what came into force; `chunks` above 0 for one that names every arm."""
