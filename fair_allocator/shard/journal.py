@@ -45,10 +45,10 @@ to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=
 
 def probability(value: float | None) -> str:
     """Return a propensity in JSON."""
-    if value is None:
-        return "null"
-    # Anything else may come from a learner of somebody else's.
-    return repr(value) if type(value) is float and 0.0 <= value <= 1.0 else to_json(value)
+    if type(value) is float and 0.0 <= value <= 1.0:
+        return "1.0" if value == 1.0 else repr(value)
+    # None, or what a learner of somebody else's says.
+    return to_json(value)
 
 
 @dataclass(slots=True)
@@ -85,43 +85,40 @@ class Draft:
     `offsets` is the shard's own, looked at when the entry is encoded.
     """
 
-    __slots__ = ("_head", "_offsets", "_partitions", "_places", "_run", "_runs", "ops", "seq")
+    __slots__ = ("_head", "_offsets", "_partitions", "_places", "_runs", "ops", "run", "seq")
 
     def __init__(
         self, seq: int, writer: int, clock: int, offsets: dict[str, int], partitions: int
     ) -> None:
         self.seq = seq
         self.ops: list[str] = []
+        self.run: list[Any] = [None]
+        """The run that goes on: ``[topic, first, last]``."""
         self._head = [VERSION, writer, clock]
         self._offsets = offsets
         self._partitions = partitions
         self._runs: list[list[Any]] = []
-        self._run: list[Any] = [None]
-        self._places: dict[str, int] = {}
+        self._places: dict[str, str] = {}
 
     def __bool__(self) -> bool:
         return bool(self._runs or self.ops)
 
-    def folded(self, topic: str, offset: int) -> None:
-        """Note that a record was folded."""
-        run = self._run
-        if run[0] == topic:
-            run[2] = offset
-        else:
-            self._run = [topic, offset, offset]
-            self._runs.append(self._run)
+    def begin_run(self, topic: str, offset: int) -> list[Any]:
+        """Note that records of another topic are folded from here on."""
+        self.run = [topic, offset, offset]
+        self._runs.append(self.run)
+        return self.run
 
-    def place(self, name: str) -> int:
-        """Return a pool's place in the entry's list of pools."""
-        places = self._places
-        place = places.get(name)
+    def place(self, name: str) -> str:
+        """Return a pool's place in the entry's list of pools, in JSON."""
+        place = self._places.get(name)
         if place is None:
-            place = places[name] = len(places)
+            place = self._places[name] = str(len(self._places))
         return place
 
     def note(self, kind: str, name: str, *rest: object) -> None:
         """Note an operation on a pool."""
-        self.ops.append(to_json([kind, self.place(name), *rest]))
+        self.ops.append(to_json([kind, int(self.place(name)), *rest]))
 
     def encode(self, previous: str) -> tuple[bytes, str]:
         """Return the record's value and the chain up to it."""

@@ -41,6 +41,10 @@ class Outbox:
         self.records: list[Outgoing] = []
         self._partition = partition
         self._offsets = offsets
+        self._head = f'{{"type":"assignment","partition":{partition},"pool":'
+        self._tail = ""
+        self._upto = (-1, -1)
+        """How an assignment begins and ends; the end is that of these rewards and controls."""
 
     def take(self) -> list[Outgoing]:
         """Return what was written since the last time."""
@@ -58,17 +62,19 @@ class Outbox:
     def assignment(self, hosted: HostedPool, made: Assignment) -> None:
         """Write an `AssignmentEvent`; by hand, since this is the one record per request."""
         request_id, arm, round, epoch, reason, propensity, repeat = made
-        offsets, partition = self._offsets, self._partition
+        offsets = self._offsets
+        upto = offsets["rewards"], offsets["controls"]
+        if upto != self._upto:
+            self._upto = upto
+            self._tail = f'"rewards":{upto[0]},"controls":{upto[1]}}}}}'
         value = (
-            f'{{"type":"assignment","request_id":{quoted(request_id)},'
-            f'"pool":{hosted.quoted},"arm":{quoted(arm)},"round":{round},'
-            f'"epoch":{epoch},"reason":"{reason}","propensity":{probability(propensity)},'
-            f'"partition":{partition},"folded":{{"requests":{offsets["requests"]},'
-            f'"rewards":{offsets["rewards"]},"controls":{offsets["controls"]}}},'
-            f'"repeat":{"true" if repeat else "false"}}}'
+            f'{self._head}{hosted.quoted},"request_id":{quoted(request_id)},"arm":{quoted(arm)},'
+            f'"round":{round},"epoch":{epoch},"reason":"{reason}",'
+            f'"propensity":{probability(propensity)},"repeat":{"true" if repeat else "false"},'
+            f'"folded":{{"requests":{offsets["requests"]},{self._tail}'
         )
         # Outgoing(...) by way of tuple: its own constructor is a Python function.
-        record = "assignments", partition, hosted.key, value.encode("utf-8", "surrogatepass")
+        record = "assignments", self._partition, hosted.key, value.encode("utf-8", "surrogatepass")
         self.records.append(_new(Outgoing, record))
 
     def epoch(self, pool: str, epoch: Epoch, chunk: int = 0, chunks: int = 0) -> None:

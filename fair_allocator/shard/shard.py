@@ -115,14 +115,16 @@ class Shard:
 
     def fold(self, records: Iterable[Record], now: int) -> None:
         """Take inputs in, one by one; `now` is wall time, to tell records from the future."""
-        offsets, folded = self.offsets, self._draft.folded
+        offsets, run = self.offsets, self._draft.run
         longest, latest = self.settings.record_bytes, now + self.settings.clock_skew
         for record in records:
             topic, _, offset, key, value, timestamp = record
             if offset < offsets[topic]:
                 continue
             offsets[topic] = offset + 1
-            folded(topic, offset)
+            if run[0] != topic:
+                run = self._draft.begin_run(topic, offset)
+            run[2] = offset
             try:
                 if value is None or len(value) > longest or timestamp > latest:
                     raise unreadable(record, now, longest)
@@ -156,7 +158,7 @@ class Shard:
             self.table.applied[name] = fingerprint
             self._draft.note("f", name, fingerprint)
 
-    def _hosted(self, key: bytes | None, pool: str) -> HostedPool | None:
+    def _find(self, key: bytes | None, pool: str) -> HostedPool | None:
         """Return the pool a record is for, None if there is none yet; refuse a misplaced one."""
         hosted = self.table.hosted(pool)
         if hosted is None or key != hosted.key:
@@ -170,14 +172,14 @@ class Shard:
             raise unusable(error) from None
         name, request_id = event["pool"], event["request_id"]
         table, settings = self.table, self.settings
-        hosted = self._hosted(key, name)
-        if hosted is None:
-            self._check_template(name)
-            hosted = self._from_template(name)
-        elif hosted.hosting.paused:
+        hosted = table.pools.get(name)
+        if hosted is None or key != hosted.key:
+            hosted = self._find(key, name) or self._on_demand(name)
+        hosting = hosted.hosting
+        if hosting.paused:
             raise Unusable(Reason.PAUSED, f"pool {name!r} is paused")
-        elif hosted.hosting.on_demand and self._is_outdated(hosted):
-            hosted = self._from_template(name)
+        if hosting.on_demand and hosting.fingerprint != settings.template_fingerprint:
+            hosted = self._renewed(hosted)
         if timestamp > table.clock:
             self._advance(timestamp)
         if len(hosted.waiting) >= settings.pending_per_pool:
@@ -194,7 +196,7 @@ class Shard:
         draft = self._draft
         draft.ops.append(
             f'["a",{draft.place(name)},{quoted(request_id)},{quoted(arm)},{epoch},'
-            f"{int(reason == 'fairness')},{probability(propensity)}]"
+            f"{1 if reason == 'fairness' else 0},{probability(propensity)}]"
         )
         if hosted.epochs:
             self._publish_with_epochs(hosted, made)
@@ -210,7 +212,9 @@ class Shard:
             raise unusable(error) from None
         name, request_id, reward = event["pool"], event["request_id"], event["value"]
         table = self.table
-        hosted = self._hosted(key, name)
+        hosted = table.pools.get(name)
+        if hosted is None or key != hosted.key:
+            hosted = self._find(key, name)
         if hosted is None:
             raise Unusable(Reason.UNKNOWN_POOL, f"there is no pool {name!r}")
         if timestamp > table.clock:
@@ -228,7 +232,7 @@ class Shard:
         except ValidationError as error:
             raise unusable(error) from None
         name = event.pool
-        hosted = self._hosted(key, name)
+        hosted = self._find(key, name)
         if event.action == "configure":
             try:
                 self._configure(
@@ -324,7 +328,8 @@ class Shard:
             f"limits.pools_per_shard ({limit:,}) is reached" if len(self.table) >= limit else None
         )
 
-    def _check_template(self, name: str) -> None:
+    def _on_demand(self, name: str) -> HostedPool:
+        """Make a pool that was asked for and that nobody configured."""
         if self.settings.template is None:
             raise Unusable(
                 Reason.UNKNOWN_POOL,
@@ -332,12 +337,11 @@ class Shard:
             )
         if full := self._is_full():
             raise Unusable(Reason.REFUSED, full)
+        return self._from_template(name)
 
-    def _is_outdated(self, hosted: HostedPool) -> bool:
-        """Tell whether the template has changed since it made this pool."""
-        settings = self.settings
-        current = hosted.hosting.fingerprint == settings.template_fingerprint
-        return not current and settings.template is not None
+    def _renewed(self, hosted: HostedPool) -> HostedPool:
+        """Bring a pool on demand up to the template of today, if there is one."""
+        return hosted if self.settings.template is None else self._from_template(hosted.pool.name)
 
     def _from_template(self, name: str) -> HostedPool:
         template, fingerprint = self.settings.template or {}, self.settings.template_fingerprint
