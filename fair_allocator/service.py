@@ -7,9 +7,11 @@ journal, the same way as at the start. A commit is one transaction over every ow
 import gc
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from math import inf
+from operator import attrgetter
 from typing import Any, Final
 
 from fair_allocator.errors import CommitFailed, ConfigurationError, LogUnavailable, OffsetGone
@@ -18,6 +20,8 @@ from fair_allocator.probe import Probe
 from fair_allocator.shard import Shard, ShardSettings, Snapshots, restore
 
 logger = logging.getLogger(__name__)
+
+_partition = attrgetter("partition")
 
 _LOSING_SECONDS: Final = 2.0
 _QUICK_BYTES: Final = 32 * 2**20
@@ -132,7 +136,8 @@ class Service:
         now = round(self._wall() * 1000)
         if records:
             self._prepared.clear()  # what was announced as lost and is read was kept
-        for partition, some in _by_partition(records).items():
+        # Between partitions there is no order to keep.
+        for partition, some in groupby(sorted(records, key=_partition), _partition):
             self.shards[partition].fold(some, now)
         if not records or self._monotonic() - self._ticked >= settings.tick_seconds:
             self._ticked = self._monotonic()
@@ -325,14 +330,3 @@ class Service:
         for name, pool in self._settings.pools.items():
             if shard.settings.lives_here(name, shard.partition):
                 shard.take_up(name, pool.settings, pool.fingerprint)
-
-
-def _by_partition(records: Iterable[Record]) -> dict[int, list[Record]]:
-    """Return the records of each partition, in order; between partitions there is none."""
-    parts: dict[int, list[Record]] = {}
-    for record in records:
-        part = parts.get(record[1])
-        if part is None:
-            part = parts[record[1]] = []
-        part.append(record)
-    return parts

@@ -10,6 +10,9 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
+from itertools import repeat
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from fair_allocator.errors import (
@@ -21,7 +24,7 @@ from fair_allocator.errors import (
     LogUnavailable,
     OffsetGone,
 )
-from fair_allocator.log.base import TOPICS, Record
+from fair_allocator.log.base import RECORD_BYTES, TOPICS, Record
 
 APPLICATION_ID: Final = 0x46414C47
 """Marks the file as ours in SQLite's header ("FALG")."""
@@ -49,6 +52,12 @@ CREATE TABLE records (
     id INTEGER PRIMARY KEY, timestamp INTEGER NOT NULL, key BLOB, value BLOB
 )
 """
+
+_OFFSET: Final = (1 << OFFSET_BITS) - 1
+
+_value = itemgetter(3)
+_record = partial(tuple.__new__, Record)
+"""Record(...) by way of tuple: its own constructor is a Python function."""
 
 Row = tuple[str, int, bytes | None, bytes | None, int]
 """Topic, partition, key, value, timestamp."""
@@ -262,23 +271,23 @@ class Store:
 
     def insert(self, rows: Iterable[Row]) -> list[int]:
         """Append rows within a transaction; return the offset of each."""
-        offsets: list[int] = []
-        packed: list[tuple[int, int, bytes | None, bytes | None]] = []
-        ends: dict[int, int] = {}
+        ids: dict[tuple[str, int], int] = {}
+        packed: list[tuple[int, int, bytearray | None, bytearray | None]] = []
         for topic, partition, key, value, timestamp in rows:
-            base = self.base(topic, partition)
-            offset = ends.get(base)
-            if offset is None:
-                offset = self.stream(topic, partition).next
-            ends[base] = offset + 1
-            offsets.append(offset)
-            packed.append((base + offset, timestamp, key, value))
+            place = topic, partition
+            id = ids.get(place)
+            if id is None:
+                id = self.base(topic, partition) + self.stream(topic, partition).next
+            ids[place] = id + 1
+            # What sqlite3 does to find out that bytes need no adapting takes longer than to copy.
+            key_ = None if key is None else bytearray(key)
+            packed.append((id, timestamp, key_, None if value is None else bytearray(value)))
         self.connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?)", packed)
         self.connection.executemany(
             "UPDATE streams SET next = ? WHERE base = ?",
-            [(end, base) for base, end in ends.items()],
+            [(end & _OFFSET, end & ~_OFFSET) for end in ids.values()],
         )
-        return offsets
+        return [row[0] & _OFFSET for row in packed]
 
     def read(
         self,
@@ -291,23 +300,24 @@ class Store:
     ) -> list[Record]:
         """Return records from a position that exists on: at least one, not much above `room`."""
         base = self.base(topic, partition)
-        records: list[Record] = []
+        rows: list[tuple[int, int, bytes | None, bytes | None]] = []
         with self.using() as connection:
-            rows = connection.execute(
+            found = connection.execute(
                 "SELECT id, timestamp, key, value FROM records WHERE id >= ? AND id < ?"
                 " ORDER BY id LIMIT ?",
                 (base + start, base + stop, limit),
             )
-            with closing(rows):
-                for id, timestamp, key, value in rows:
-                    records.append(Record(topic, partition, id - base, key, value, timestamp))
-                    if value is not None:
-                        room -= len(value)
-                        if room <= 0:
-                            break
-        if not records or records[-1].offset - start + 1 != len(records):
+            with closing(found):
+                # Never more at once than fit even if all of them are large.
+                while room > 0 and (some := found.fetchmany(max(1, room // RECORD_BYTES))):
+                    rows += some
+                    room -= sum(map(len, filter(None, map(_value, some))))
+        if not rows or rows[-1][0] - base - start + 1 != len(rows):
             self._explain_gap(topic, partition, start)
-        return records
+        ids, timestamps, keys, values = zip(*rows, strict=True)
+        offsets = range(start, start + len(ids))
+        fields = zip(repeat(topic), repeat(partition), offsets, keys, values, timestamps)
+        return list(map(_record, fields))
 
     def scan(self, topic: str, partition: int, start: int, stop: int) -> Iterator[Record]:
         """Yield records of a range that exists, holding the connection only now and then."""

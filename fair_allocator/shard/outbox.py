@@ -59,23 +59,28 @@ class Outbox:
             Outgoing(topic, self._partition, _utf8(pool), value.encode("utf-8", "surrogatepass"))
         )
 
-    def assignment(self, hosted: HostedPool, made: Assignment) -> None:
-        """Write an `AssignmentEvent`; by hand, since this is the one record per request."""
+    def assignment(self, hosted: HostedPool, made: Assignment) -> str:
+        """Write an `AssignmentEvent`; return the decision as the journal notes it.
+
+        By hand, since this is the one record per request.
+        """
         request_id, arm, round, epoch, reason, propensity, repeat = made
         offsets = self._offsets
         upto = offsets["rewards"], offsets["controls"]
         if upto != self._upto:
             self._upto = upto
             self._tail = f'"rewards":{upto[0]},"controls":{upto[1]}}}}}'
+        request_id, arm, likely = quoted(request_id), quoted(arm), probability(propensity)
         value = (
-            f'{self._head}{hosted.quoted},"request_id":{quoted(request_id)},"arm":{quoted(arm)},'
-            f'"round":{round},"epoch":{epoch},"reason":"{reason}",'
-            f'"propensity":{probability(propensity)},"repeat":{"true" if repeat else "false"},'
+            f'{self._head}{hosted.quoted},"request_id":{request_id},"arm":{arm},"round":{round},'
+            f'"epoch":{epoch},"reason":"{reason}","propensity":{likely},'
+            f'"repeat":{"true" if repeat else "false"},'
             f'"folded":{{"requests":{offsets["requests"]},{self._tail}'
         )
         # Outgoing(...) by way of tuple: its own constructor is a Python function.
         record = "assignments", self._partition, hosted.key, value.encode("utf-8", "surrogatepass")
         self.records.append(_new(Outgoing, record))
+        return f"{request_id},{arm},{epoch},{'1' if reason == 'fairness' else '0'},{likely}"
 
     def epoch(self, pool: str, epoch: Epoch, chunk: int = 0, chunks: int = 0) -> None:
         """Write what came into force; `chunks` above 0 for one that names every arm."""

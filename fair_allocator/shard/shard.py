@@ -23,7 +23,6 @@ from fair_allocator.shard.journal import (
     Draft,
     Entry,
     in_pieces,
-    probability,
     to_json,
 )
 from fair_allocator.shard.outbox import Outbox, epochs_around
@@ -187,21 +186,16 @@ class Shard:
         if offset - hosted.stood >= settings.standing_every:
             self._stand_again(hosted, offset)
         made = table.assign(hosted, request_id)
-        _, arm, _, epoch, reason, propensity, repeat = made
-        if repeat:
-            self.tally.repeats += 1
-            self._outbox.assignment(hosted, made)
-            return
-        self.tally.decided[reason] += 1
-        draft = self._draft
-        draft.ops.append(
-            f'["a",{draft.place(name)},{quoted(request_id)},{quoted(arm)},{epoch},'
-            f"{1 if reason == 'fairness' else 0},{probability(propensity)}]"
-        )
         if hosted.epochs:
-            self._publish_with_epochs(hosted, made)
+            noted = self._publish_with_epochs(hosted, made)
         else:
-            self._outbox.assignment(hosted, made)
+            noted = self._outbox.assignment(hosted, made)
+        if made.repeat:
+            self.tally.repeats += 1
+            return
+        self.tally.decided[made.reason] += 1
+        draft = self._draft
+        draft.ops.append(f'["a",{draft.place(name)},{noted}]')
         if settings.retire_after is not None and hosted.hosting.on_demand:
             table.used(name)
 
@@ -272,15 +266,16 @@ class Shard:
             self._draft.note("x", name, oldest[1].request_id)
             self.tally.expired["too many open"] += 1
 
-    def _publish_with_epochs(self, hosted: HostedPool, made: Assignment) -> None:
+    def _publish_with_epochs(self, hosted: HostedPool, made: Assignment) -> str:
         """Publish a decision between what came into force before it and after it."""
         before, after = epochs_around(hosted.epochs, made.round)
         for epoch in before:
             self._outbox.epoch(hosted.pool.name, epoch)
-        self._outbox.assignment(hosted, made)
+        noted = self._outbox.assignment(hosted, made)
         for epoch in after:
             self._outbox.epoch(hosted.pool.name, epoch)
         hosted.epochs.clear()
+        return noted
 
     def _stand(self, hosted: HostedPool, position: int) -> None:
         """Publish where every arm stands, at a position in the requests."""
