@@ -10,8 +10,6 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from functools import partial
-from itertools import repeat
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -56,8 +54,8 @@ CREATE TABLE records (
 _OFFSET: Final = (1 << OFFSET_BITS) - 1
 
 _value = itemgetter(3)
-_record = partial(tuple.__new__, Record)
-"""Record(...) by way of tuple: its own constructor is a Python function."""
+_new = tuple.__new__
+"""Makes a Record; its own constructor is a Python function."""
 
 Row = tuple[str, int, bytes | None, bytes | None, int]
 """Topic, partition, key, value, timestamp."""
@@ -314,10 +312,10 @@ class Store:
                     room -= sum(map(len, filter(None, map(_value, some))))
         if not rows or rows[-1][0] - base - start + 1 != len(rows):
             self._explain_gap(topic, partition, start)
-        ids, timestamps, keys, values = zip(*rows, strict=True)
-        offsets = range(start, start + len(ids))
-        fields = zip(repeat(topic), repeat(partition), offsets, keys, values, timestamps)
-        return list(map(_record, fields))
+        return [
+            _new(Record, (topic, partition, id - base, key, value, timestamp))
+            for id, timestamp, key, value in rows
+        ]
 
     def scan(self, topic: str, partition: int, start: int, stop: int) -> Iterator[Record]:
         """Yield records of a range that exists, holding the connection only now and then."""
