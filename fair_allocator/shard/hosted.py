@@ -3,12 +3,14 @@
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from json.encoder import encode_basestring as quoted
 from typing import Any
 
 from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.guarantee import Epoch
 from fair_allocator.core.pool import Pool
+from fair_allocator.core.quotas import Number, parse_quota
 from fair_allocator.core.requests import Assignment, Reason
 
 LONGEST_TIMEOUT = 1e12
@@ -17,6 +19,15 @@ LONGEST_TIMEOUT = 1e12
 
 HOSTING_SETTINGS = ("reward_timeout", "default_reward")
 """Settings that mean something when they are there and None."""
+
+
+@lru_cache(maxsize=1_000, typed=True)
+def _quota(share: Number) -> Number:
+    """Read a quota once for all the pools of a template; what is none is the pool's to refuse."""
+    try:
+        return parse_quota(share, "")
+    except InvalidPool:
+        return share
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +103,7 @@ class HostedPool:
             raise InvalidPool("a new pool needs its arms")
         epochs: list[Epoch] = []
         pool = Pool(
-            settings["arms"],
+            {arm: _quota(share) for arm, share in settings["arms"].items()},
             settings.get("tolerance") or 0,
             settings.get("learner") or "ucb1",
             settings.get("rule") or "auto",

@@ -94,17 +94,17 @@ class Shard:
 
     def apply(self, entry: Entry, chain: str, covered: Mapping[int, int]) -> None:
         """Take in an entry of the journal; `covered` tells up to where a bucket has it already."""
-        table = self.table
+        table, pools = self.table, entry.pools
         table.clock = entry.clock
-        for kind, place, *rest in entry.ops:
+        lacking = [covered.get(table.bucket_of(name), 0) < entry.seq for name in pools]
+        for operation in entry.ops:
+            kind, place = operation[0], operation[1]
             if kind == "t":
                 table.elapse(place)
             elif kind == "f":
-                table.applied[entry.pools[place]] = rest[0]
-            else:
-                name = entry.pools[place]
-                if covered.get(table.bucket_of(name), 0) < entry.seq:
-                    table.perform(name, [kind, *rest])
+                table.applied[pools[place]] = operation[2]
+            elif lacking[place]:
+                table.perform(pools[place], operation)
         self.offsets.update(entry.offsets)
         self.seq, self.chain = entry.seq, chain
         self.writer = max(self.writer, entry.writer + 1)

@@ -11,7 +11,7 @@ from zlib import compress, crc32, decompress
 
 from fair_allocator.core.requests import Assignment, Reason, RewardOutcome
 from fair_allocator.shard.hosted import HostedPool
-from fair_allocator.shard.journal import to_json
+from fair_allocator.shard.journal import Operation, to_json
 
 
 class PoolTable:
@@ -158,26 +158,26 @@ class PoolTable:
             hosted.scheduled = due
             heappush(self._due, (due, name))
 
-    def perform(self, name: str, operation: list[Any]) -> None:
-        """Carry out one operation of the journal on a pool; `operation` starts with its kind."""
+    def perform(self, name: str, operation: Operation) -> None:
+        """Carry out one operation of the journal on a pool, which it names by its place there."""
         match operation:
-            case ["a", request_id, arm, epoch, forced, propensity]:
+            case ["a", _, request_id, arm, epoch, forced, propensity]:
                 hosted = self._known(name)
                 reason: Reason = "fairness" if forced else "learner"
                 hosted.follow(request_id, arm, epoch, reason, propensity, self.clock)
                 self._schedule(name, hosted)
                 self.touched.add(hosted.bucket)
-            case ["r", request_id, value]:
+            case ["r", _, request_id, value]:
                 self.reward(self._known(name), request_id, value)
-            case ["x", request_id]:
+            case ["x", _, request_id]:
                 self.expire(self._known(name), request_id)
-            case ["p", settings, on_demand, fingerprint]:
+            case ["p", _, settings, on_demand, fingerprint]:
                 self.configure(name, settings, on_demand, fingerprint)
-            case ["s", position]:
+            case ["s", _, position]:
                 self.stand(name, position)
-            case ["z", paused]:
+            case ["z", _, paused]:
                 self.pause(name, paused)
-            case ["d"]:
+            case ["d", _]:
                 self.remove(name)
             case _:
                 raise ValueError(f"no operation {operation!r}")
