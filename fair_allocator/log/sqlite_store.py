@@ -10,6 +10,7 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
+from itertools import chain
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -56,6 +57,11 @@ _OFFSET: Final = (1 << OFFSET_BITS) - 1
 _value = itemgetter(3)
 _new = tuple.__new__
 """Makes a Record; its own constructor is a Python function."""
+
+_ROWS: Final = 25
+_INSERT: Final = "INSERT INTO records VALUES (?, ?, ?, ?)"
+_INSERT_MANY: Final = _INSERT + ", (?, ?, ?, ?)" * (_ROWS - 1)
+"""So many rows by one statement take a fifth less than by one each."""
 
 Row = tuple[str, int, bytes | None, bytes | None, int]
 """Topic, partition, key, value, timestamp."""
@@ -280,7 +286,10 @@ class Store:
             # What sqlite3 does to find out that bytes need no adapting takes longer than to copy.
             key_ = None if key is None else bytearray(key)
             packed.append((id, timestamp, key_, None if value is None else bytearray(value)))
-        self.connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?)", packed)
+        whole = len(packed) - len(packed) % _ROWS
+        blocks = [[*chain(*packed[at : at + _ROWS])] for at in range(0, whole, _ROWS)]
+        self.connection.executemany(_INSERT_MANY, blocks)
+        self.connection.executemany(_INSERT, packed[whole:])
         self.connection.executemany(
             "UPDATE streams SET next = ? WHERE base = ?",
             [(end & _OFFSET, end & ~_OFFSET) for end in ids.values()],
