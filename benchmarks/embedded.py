@@ -104,14 +104,14 @@ class Copying:
             self._log.commit(outgoing, self._offsets, {})
 
 
-def drained(log: SqliteLog, path: Path, step: Callable[[], None]) -> tuple[float, float]:
-    """Step until all inputs are committed; return the seconds it took, and those of the CPU."""
+def drained(log: SqliteLog, path: Path, step: Callable[[], None]) -> float:
+    """Step until all inputs are committed; return the seconds it took."""
     with SqliteClient(path) as client:
         ends = {(t, p): client.end_offset(t, p) for t in INPUTS for p in range(PARTITIONS)}
-    began, used = time.perf_counter(), time.process_time()
+    began = time.perf_counter()
     while any(log.committed(p).offsets.get(t, 0) < end for (t, p), end in ends.items()):
         step()
-    return time.perf_counter() - began, time.process_time() - used
+    return time.perf_counter() - began
 
 
 def throughput(arms: int, pools: int, count: int, turns: int) -> list[list[object]]:
@@ -131,10 +131,11 @@ def throughput(arms: int, pools: int, count: int, turns: int) -> list[list[objec
                 ("service", serve_path, serve_log, service.step),
             ):
                 feed(path, turn * count, count, pools)
-                took, used = drained(log, path, step)
+                used = time.process_time()
+                took = drained(log, path, step)
                 if turn:
                     speeds[name].append(count / took)
-                    costs[name].append(used / count * 1e6)
+                    costs[name].append((time.process_time() - used) / count * 1e6)
         for name, log in (("copy loop", copy_log), ("service", serve_log)):
             written[name] = log.written / (count * (turns + 1))
         copy_log.close()
