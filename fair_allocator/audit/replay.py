@@ -127,7 +127,7 @@ class _Partition:
                 if (topic, record.offset) in self._unusable:
                     self._shard.offsets[topic] = record.offset + 1
                 else:
-                    self._shard.fold(record, record.timestamp)
+                    self._shard.fold([record], record.timestamp)
         return self._shard
 
     def _fold_up_to(self, published: Mapping[str, Any]) -> None:
@@ -138,11 +138,11 @@ class _Partition:
                 if (topic, record.offset) in self._unusable:
                     self._shard.offsets[topic] = record.offset + 1
                 elif topic == "rewards":
-                    self._shard.fold(record, record.timestamp)
+                    self._shard.fold([record], record.timestamp)
                 else:
                     causes.append(record)
         for record in causes:
-            self._shard.fold(record, record.timestamp)
+            self._shard.fold([record], record.timestamp)
         if published["type"] == "tick":
             self._shard.tick(published["clock"])
         self._collect()

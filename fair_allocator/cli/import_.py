@@ -28,7 +28,7 @@ from fair_allocator.errors import ConfigurationError, InvalidPool, InvalidState,
 from fair_allocator.log import INPUTS, JOURNAL, Log, Outgoing
 from fair_allocator.log.partitioner import partition_for
 from fair_allocator.shard import Shard, ShardSettings, Snapshots, restore
-from fair_allocator.shard.journal import ENTRY, Entry, to_json
+from fair_allocator.shard.journal import ENTRY, Draft, to_json
 from fair_allocator.shard.outbox import Outbox
 from fair_allocator.wiring import open_log, shard_settings
 
@@ -155,13 +155,8 @@ def _write(log: Log, shards: Sequence[Shard], checksum: str, chunk_bytes: int) -
             table = shard.table
             shard.adopt(_BEFORE, checksum, 0, table.clock, nothing_read, table.applied, 0)
             snapshots = Snapshots(shard, 1, chunk_bytes)
-            entry = Entry(
-                _BEFORE + 1,
-                shard.writer,
-                table.clock,
-                nothing_read,
-                partitions=shard.settings.partitions,
-            )
+            partitions = shard.settings.partitions
+            entry = Draft(_BEFORE + 1, shard.writer, table.clock, nothing_read, partitions)
             first = Outgoing(JOURNAL, shard.partition, ENTRY, entry.encode(shard.chain)[0])
             records = snapshots.records([first], whole=True)
             if len(table):  # else there are no parts, and this is the manifest

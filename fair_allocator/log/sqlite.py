@@ -233,7 +233,7 @@ class SqliteLog(Log):
         store, now = self._store, self._clock()
         moved = [(to, store.base(topic, p)) for (topic, p), to in offsets.items()]
         with store.transaction() as connection:
-            given = store.insert((*record, now) for record in outgoing)
+            given = store.insert([(*record, now) for record in outgoing])
             connection.executemany("UPDATE streams SET committed = ? WHERE base = ?", moved)
             connection.executemany("INSERT OR REPLACE INTO hints VALUES (?, ?)", hints.items())
             self._trimmer.step(self._read_bytes + cost(outgoing), now)

@@ -10,6 +10,8 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
+from itertools import chain
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from fair_allocator.errors import (
@@ -21,7 +23,7 @@ from fair_allocator.errors import (
     LogUnavailable,
     OffsetGone,
 )
-from fair_allocator.log.base import TOPICS, Record
+from fair_allocator.log.base import RECORD_BYTES, TOPICS, Record
 
 APPLICATION_ID: Final = 0x46414C47
 """Marks the file as ours in SQLite's header ("FALG")."""
@@ -49,6 +51,17 @@ CREATE TABLE records (
     id INTEGER PRIMARY KEY, timestamp INTEGER NOT NULL, key BLOB, value BLOB
 )
 """
+
+_OFFSET: Final = (1 << OFFSET_BITS) - 1
+
+_value = itemgetter(3)
+_new = tuple.__new__
+"""Makes a Record; its own constructor is a Python function."""
+
+_ROWS: Final = 25
+_INSERT: Final = "INSERT INTO records VALUES (?, ?, ?, ?)"
+_INSERT_MANY: Final = _INSERT + ", (?, ?, ?, ?)" * (_ROWS - 1)
+"""So many rows by one statement take a fifth less than by one each."""
 
 Row = tuple[str, int, bytes | None, bytes | None, int]
 """Topic, partition, key, value, timestamp."""
@@ -262,23 +275,26 @@ class Store:
 
     def insert(self, rows: Iterable[Row]) -> list[int]:
         """Append rows within a transaction; return the offset of each."""
-        offsets: list[int] = []
-        packed: list[tuple[int, int, bytes | None, bytes | None]] = []
-        ends: dict[int, int] = {}
+        ids: dict[tuple[str, int], int] = {}
+        packed: list[tuple[int, int, bytearray | None, bytearray | None]] = []
         for topic, partition, key, value, timestamp in rows:
-            base = self.base(topic, partition)
-            offset = ends.get(base)
-            if offset is None:
-                offset = self.stream(topic, partition).next
-            ends[base] = offset + 1
-            offsets.append(offset)
-            packed.append((base + offset, timestamp, key, value))
-        self.connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?)", packed)
+            place = topic, partition
+            id = ids.get(place)
+            if id is None:
+                id = self.base(topic, partition) + self.stream(topic, partition).next
+            ids[place] = id + 1
+            # What sqlite3 does to find out that bytes need no adapting takes longer than to copy.
+            key_ = None if key is None else bytearray(key)
+            packed.append((id, timestamp, key_, None if value is None else bytearray(value)))
+        whole = len(packed) - len(packed) % _ROWS
+        blocks = [[*chain(*packed[at : at + _ROWS])] for at in range(0, whole, _ROWS)]
+        self.connection.executemany(_INSERT_MANY, blocks)
+        self.connection.executemany(_INSERT, packed[whole:])
         self.connection.executemany(
             "UPDATE streams SET next = ? WHERE base = ?",
-            [(end, base) for base, end in ends.items()],
+            [(end & _OFFSET, end & ~_OFFSET) for end in ids.values()],
         )
-        return offsets
+        return [row[0] & _OFFSET for row in packed]
 
     def read(
         self,
@@ -291,23 +307,24 @@ class Store:
     ) -> list[Record]:
         """Return records from a position that exists on: at least one, not much above `room`."""
         base = self.base(topic, partition)
-        records: list[Record] = []
+        rows: list[tuple[int, int, bytes | None, bytes | None]] = []
         with self.using() as connection:
-            rows = connection.execute(
+            found = connection.execute(
                 "SELECT id, timestamp, key, value FROM records WHERE id >= ? AND id < ?"
                 " ORDER BY id LIMIT ?",
                 (base + start, base + stop, limit),
             )
-            with closing(rows):
-                for id, timestamp, key, value in rows:
-                    records.append(Record(topic, partition, id - base, key, value, timestamp))
-                    if value is not None:
-                        room -= len(value)
-                        if room <= 0:
-                            break
-        if not records or records[-1].offset - start + 1 != len(records):
+            with closing(found):
+                # Never more at once than fit even if all of them are large.
+                while room > 0 and (some := found.fetchmany(max(1, room // RECORD_BYTES))):
+                    rows += some
+                    room -= sum(map(len, filter(None, map(_value, some))))
+        if not rows or rows[-1][0] - base - start + 1 != len(rows):
             self._explain_gap(topic, partition, start)
-        return records
+        return [
+            _new(Record, (topic, partition, id - base, key, value, timestamp))
+            for id, timestamp, key, value in rows
+        ]
 
     def scan(self, topic: str, partition: int, start: int, stop: int) -> Iterator[Record]:
         """Yield records of a range that exists, holding the connection only now and then."""

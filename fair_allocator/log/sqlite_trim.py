@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Final
 
 from fair_allocator.errors import ConfigurationError
@@ -17,10 +18,13 @@ ROW_BYTES: Final = 100
 SPARE_BYTES: Final = 2**20
 """What a commit deletes beyond twice its own growth, so that a backlog shrinks."""
 
+_value = attrgetter("value")
+
 
 def cost(records: Iterable[Record | Outgoing]) -> int:
     """Return how much the log grows by records, roughly, in bytes."""
-    return sum(ROW_BYTES + len(record.value or b"") for record in records)
+    values = [*map(_value, records)]
+    return ROW_BYTES * len(values) + sum(map(len, filter(None, values)))
 
 
 class Trimmer:

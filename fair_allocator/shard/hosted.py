@@ -1,14 +1,16 @@
 """A pool as a shard hosts it: with its settings, and with rewards that are waited for in time."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from json.encoder import encode_basestring as quoted
 from typing import Any
 
 from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.guarantee import Epoch
 from fair_allocator.core.pool import Pool
+from fair_allocator.core.quotas import Number, parse_quota
 from fair_allocator.core.requests import Assignment, Reason
 
 LONGEST_TIMEOUT = 1e12
@@ -17,6 +19,15 @@ LONGEST_TIMEOUT = 1e12
 
 HOSTING_SETTINGS = ("reward_timeout", "default_reward")
 """Settings that mean something when they are there and None."""
+
+
+@lru_cache(maxsize=1_000, typed=True)
+def _quota(share: Number) -> Number:
+    """Read a quota once for all the pools of a template; what is none is the pool's to refuse."""
+    try:
+        return parse_quota(share, "")
+    except InvalidPool:
+        return share
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +68,6 @@ class HostedPool:
 
     __slots__ = (
         "_room",
-        "_waiting",
         "bucket",
         "epochs",
         "hosting",
@@ -66,6 +76,7 @@ class HostedPool:
         "quoted",
         "scheduled",
         "stood",
+        "waiting",
     )
 
     def __init__(self, pool: Pool, hosting: Hosting, epochs: list[Epoch], bucket: int) -> None:
@@ -81,7 +92,8 @@ class HostedPool:
         """The time at which the shard will look for expired requests next."""
         self.stood = 0
         """The position in the requests at which the pool's standing was last published."""
-        self._waiting: deque[tuple[int, Assignment]] = deque()
+        self.waiting: deque[tuple[int, Assignment]] = deque()
+        """The open requests with their times, oldest first, and some that were answered."""
         self._room = 64
 
     @classmethod
@@ -91,7 +103,7 @@ class HostedPool:
             raise InvalidPool("a new pool needs its arms")
         epochs: list[Epoch] = []
         pool = Pool(
-            settings["arms"],
+            {arm: _quota(share) for arm, share in settings["arms"].items()},
             settings.get("tolerance") or 0,
             settings.get("learner") or "ucb1",
             settings.get("rule") or "auto",
@@ -118,7 +130,9 @@ class HostedPool:
         """Decide a request, or repeat its answer."""
         assignment = self.pool.assign(request_id)
         if not assignment.repeat:
-            self._wait(assignment, clock)
+            self.waiting.append((clock, assignment))
+            if len(self.waiting) > self._room:
+                self._tidy()
         return assignment
 
     def follow(
@@ -131,20 +145,28 @@ class HostedPool:
         clock: int,
     ) -> None:
         """Count a decision made before."""
-        self._wait(self.pool.follow(request_id, arm, epoch, reason, propensity), clock)
+        followed = self.pool.follow(request_id, arm, epoch, reason, propensity)
+        self.waiting.append((clock, followed))
+        if len(self.waiting) > self._room:
+            self._tidy()
 
-    def _wait(self, assignment: Assignment, clock: int) -> None:
-        waiting = self._waiting
-        waiting.append((clock, assignment))
-        # Answered requests stay behind until the queue is twice as long as it was without them.
-        if len(waiting) > self._room:
-            is_open = self.pool.is_open
-            self._waiting = deque(entry for entry in waiting if is_open(entry[1]))
-            self._room = 2 * len(self._waiting) + 64
+    def _tidy(self) -> None:
+        """Drop the answered requests, once the queue is twice as long as it was without them."""
+        self.waiting = deque(self._open())
+        self._room = 2 * len(self.waiting) + 64
+
+    def _open(self) -> Iterator[tuple[int, Assignment]]:
+        """Return the open requests with their times, in the order in which the pool has them."""
+        made = iter(self.pool.open)
+        awaited = next(made, None)
+        for entry in self.waiting:
+            if entry[1] is awaited:
+                yield entry
+                awaited = next(made, None)
 
     def oldest(self) -> tuple[int, Assignment] | None:
         """Return the oldest open assignment with its time."""
-        waiting, pool = self._waiting, self.pool
+        waiting, pool = self.waiting, self.pool
         while waiting and not pool.is_open(waiting[0][1]):
             waiting.popleft()
         return waiting[0] if waiting else None
@@ -168,7 +190,7 @@ class HostedPool:
         """Expire what is due by `clock`, oldest first; tell how many."""
         count = 0
         while (due := self.due()) is not None and due <= clock:
-            self.expire(self._waiting[0][1].request_id)
+            self.expire(self.waiting[0][1].request_id)
             count += 1
         return count
 
@@ -185,7 +207,7 @@ class HostedPool:
             "fingerprint": hosting.fingerprint,
             "paused": hosting.paused,
             "stood": self.stood,
-            "clocks": [clock for clock, each in self._waiting if self.pool.is_open(each)],
+            "clocks": [clock for clock, _ in self._open()],
         }
 
     @classmethod
@@ -200,5 +222,5 @@ class HostedPool:
             bucket,
         )
         hosted.stood = state["stood"]
-        hosted._waiting.extend(zip(state["clocks"], hosted.pool.open, strict=True))
+        hosted.waiting.extend(zip(state["clocks"], hosted.pool.open, strict=True))
         return hosted

@@ -19,7 +19,7 @@ The operations of a body are what was folded, in order, with pools by their plac
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
@@ -43,9 +43,17 @@ Operation = list[Any]
 to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
+def probability(value: float | None) -> str:
+    """Return a propensity in JSON."""
+    if type(value) is float and 0.0 <= value <= 1.0:
+        return "1.0" if value == 1.0 else repr(value)
+    # None, or what a learner of somebody else's says.
+    return to_json(value)
+
+
 @dataclass(slots=True)
 class Entry:
-    """One commit of a shard.
+    """One commit of a shard, read from the journal.
 
     Attributes
     ----------
@@ -65,15 +73,58 @@ class Entry:
     writer: int
     clock: int
     offsets: dict[str, int]
-    runs: list[list[Any]] = field(default_factory=list)
-    pools: list[str] = field(default_factory=list)
-    ops: list[Operation] = field(default_factory=list)
+    runs: list[list[Any]]
+    pools: list[str]
+    ops: list[Operation]
     partitions: int = 0
+
+
+class Draft:
+    """An entry that is being put together; its operations are JSON from the start.
+
+    `offsets` is the shard's own, looked at when the entry is encoded.
+    """
+
+    __slots__ = ("_head", "_offsets", "_partitions", "_places", "_runs", "ops", "run", "seq")
+
+    def __init__(
+        self, seq: int, writer: int, clock: int, offsets: dict[str, int], partitions: int
+    ) -> None:
+        self.seq = seq
+        self.ops: list[str] = []
+        self.run: list[Any] = [None]
+        """The run that goes on: ``[topic, first, last]``."""
+        self._head = [VERSION, writer, clock]
+        self._offsets = offsets
+        self._partitions = partitions
+        self._runs: list[list[Any]] = []
+        self._places: dict[str, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._runs or self.ops)
+
+    def begin_run(self, topic: str, offset: int) -> list[Any]:
+        """Note that records of another topic are folded from here on."""
+        self.run = [topic, offset, offset]
+        self._runs.append(self.run)
+        return self.run
+
+    def place(self, name: str) -> str:
+        """Return a pool's place in the entry's list of pools, in JSON."""
+        place = self._places.get(name)
+        if place is None:
+            place = self._places[name] = str(len(self._places))
+        return place
+
+    def note(self, kind: str, name: str, *rest: object) -> None:
+        """Note an operation on a pool."""
+        self.ops.append(to_json([kind, int(self.place(name)), *rest]))
 
     def encode(self, previous: str) -> tuple[bytes, str]:
         """Return the record's value and the chain up to it."""
-        folded = [self.offsets, self.runs, self.pools, self.ops, self.partitions]
-        body = to_json([VERSION, self.writer, self.clock, *folded]).encode("utf-8", "surrogatepass")
+        folded = to_json([*self._head, self._offsets, self._runs, list(self._places)])
+        text = f"{folded[:-1]},[{','.join(self.ops)}],{self._partitions}]"
+        body = text.encode("utf-8", "surrogatepass")
         chain = _chain(previous, self.seq, body)
         return b"%s %d %s" % (chain.encode(), self.seq, body), chain
 

@@ -20,6 +20,9 @@ from fair_allocator.events import (
 )
 from fair_allocator.log.base import Outgoing, Record
 from fair_allocator.shard.hosted import HostedPool
+from fair_allocator.shard.journal import probability
+
+_new = tuple.__new__
 
 ARMS_A_RECORD = 1_000
 """Arms in one record of a complete epoch: about 100 kB, well below a message limit."""
@@ -38,6 +41,10 @@ class Outbox:
         self.records: list[Outgoing] = []
         self._partition = partition
         self._offsets = offsets
+        self._head = f'{{"type":"assignment","partition":{partition},"pool":'
+        self._tail = ""
+        self._upto = (-1, -1)
+        """How an assignment begins and ends; the end is that of these rewards and controls."""
 
     def take(self) -> list[Outgoing]:
         """Return what was written since the last time."""
@@ -52,22 +59,28 @@ class Outbox:
             Outgoing(topic, self._partition, _utf8(pool), value.encode("utf-8", "surrogatepass"))
         )
 
-    def assignment(self, hosted: HostedPool, made: Assignment) -> None:
-        """Write an `AssignmentEvent`; by hand, since this is the one record per request."""
+    def assignment(self, hosted: HostedPool, made: Assignment) -> str:
+        """Write an `AssignmentEvent`; return the decision as the journal notes it.
+
+        By hand, since this is the one record per request.
+        """
         request_id, arm, round, epoch, reason, propensity, repeat = made
-        offsets, partition = self._offsets, self._partition
+        offsets = self._offsets
+        upto = offsets["rewards"], offsets["controls"]
+        if upto != self._upto:
+            self._upto = upto
+            self._tail = f'"rewards":{upto[0]},"controls":{upto[1]}}}}}'
+        request_id, arm, likely = quoted(request_id), quoted(arm), probability(propensity)
         value = (
-            f'{{"type":"assignment","request_id":{quoted(request_id)},'
-            f'"pool":{hosted.quoted},"arm":{quoted(arm)},"round":{round},'
-            f'"epoch":{epoch},"reason":"{reason}",'
-            f'"propensity":{"null" if propensity is None else repr(propensity)},'
-            f'"partition":{partition},"folded":{{"requests":{offsets["requests"]},'
-            f'"rewards":{offsets["rewards"]},"controls":{offsets["controls"]}}},'
-            f'"repeat":{"true" if repeat else "false"}}}'
+            f'{self._head}{hosted.quoted},"request_id":{request_id},"arm":{arm},"round":{round},'
+            f'"epoch":{epoch},"reason":"{reason}","propensity":{likely},'
+            f'"repeat":{"true" if repeat else "false"},'
+            f'"folded":{{"requests":{offsets["requests"]},{self._tail}'
         )
-        self.records.append(
-            Outgoing("assignments", partition, hosted.key, value.encode("utf-8", "surrogatepass"))
-        )
+        # Outgoing(...) by way of tuple: its own constructor is a Python function.
+        record = "assignments", self._partition, hosted.key, value.encode("utf-8", "surrogatepass")
+        self.records.append(_new(Outgoing, record))
+        return f"{request_id},{arm},{epoch},{'1' if reason == 'fairness' else '0'},{likely}"
 
     def epoch(self, pool: str, epoch: Epoch, chunk: int = 0, chunks: int = 0) -> None:
         """Write what came into force; `chunks` above 0 for one that names every arm."""

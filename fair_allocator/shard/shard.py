@@ -5,7 +5,8 @@ restored, it is read from the journal; either way it has the same effect, so tha
 restored at a commit equals the one that was live.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from json.encoder import encode_basestring as quoted
 from typing import Any
 
 from pydantic import ValidationError
@@ -13,18 +14,22 @@ from pydantic import ValidationError
 from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.requests import Assignment, RewardOutcome
 from fair_allocator.errors import ConfigurationError
-from fair_allocator.events import Control, Reason, Request, Reward
+from fair_allocator.events import Control, Reason, read_request, read_reward
 from fair_allocator.log.base import INPUTS, Outgoing, Record
-from fair_allocator.log.partitioner import partition_for
 from fair_allocator.shard.hosted import HOSTING_SETTINGS, HostedPool
-from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, Entry, in_pieces, to_json
+from fair_allocator.shard.journal import (
+    ENTRY,
+    START_OF_CHAIN,
+    Draft,
+    Entry,
+    in_pieces,
+    to_json,
+)
 from fair_allocator.shard.outbox import Outbox, epochs_around
 from fair_allocator.shard.settings import ShardSettings, Tally
 from fair_allocator.shard.table import PoolTable
-from fair_allocator.shard.unusable import Unusable, unusable
+from fair_allocator.shard.unusable import Unusable, check_place, unreadable, unusable
 
-_request = Request.__pydantic_validator__.validate_json
-_reward = Reward.__pydantic_validator__.validate_json
 _COUNTED, _ARM_LEFT = RewardOutcome.COUNTED, RewardOutcome.ARM_LEFT
 
 
@@ -47,31 +52,14 @@ class Shard:
     # -- a commit -----------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        self._draft = Entry(
-            self.seq + 1,
-            self.writer,
-            self.table.clock,
-            self.offsets,
-            partitions=self.settings.partitions,
+        self._draft = Draft(
+            self.seq + 1, self.writer, self.table.clock, self.offsets, self.settings.partitions
         )
-        self._run: list[Any] = [None]
-        self._places: dict[str, int] = {}
-
-    def _place(self, name: str) -> int:
-        """Return a pool's place in the entry's list of pools."""
-        place = self._places.get(name)
-        if place is None:
-            place = self._places[name] = len(self._draft.pools)
-            self._draft.pools.append(name)
-        return place
-
-    def _note(self, kind: str, name: str, *rest: object) -> None:
-        self._draft.ops.append([kind, self._place(name), *rest])
 
     def cut(self) -> list[Outgoing]:
         """Close the commit: return its outgoing records, the journal entry last."""
         draft = self._draft
-        if not (draft.runs or draft.ops or self._begun):
+        if not (draft or self._begun):
             return []
         self._begun = False
         value, self.chain = draft.encode(self.chain)
@@ -106,17 +94,17 @@ class Shard:
 
     def apply(self, entry: Entry, chain: str, covered: Mapping[int, int]) -> None:
         """Take in an entry of the journal; `covered` tells up to where a bucket has it already."""
-        table = self.table
+        table, pools = self.table, entry.pools
         table.clock = entry.clock
-        for kind, place, *rest in entry.ops:
+        lacking = [covered.get(table.bucket_of(name), 0) < entry.seq for name in pools]
+        for operation in entry.ops:
+            kind, place = operation[0], operation[1]
             if kind == "t":
                 table.elapse(place)
             elif kind == "f":
-                table.applied[entry.pools[place]] = rest[0]
-            else:
-                name = entry.pools[place]
-                if covered.get(table.bucket_of(name), 0) < entry.seq:
-                    table.perform(name, [kind, *rest])
+                table.applied[pools[place]] = operation[2]
+            elif lacking[place]:
+                table.perform(pools[place], operation)
         self.offsets.update(entry.offsets)
         self.seq, self.chain = entry.seq, chain
         self.writer = max(self.writer, entry.writer + 1)
@@ -124,35 +112,30 @@ class Shard:
 
     # -- inputs -------------------------------------------------------------------------------
 
-    def fold(self, record: Record, now: int) -> None:
-        """Take one input in; `now` is wall time, to tell records from the future."""
-        topic, _, offset, _, value, timestamp = record
-        offsets, settings = self.offsets, self.settings
-        if offset < offsets[topic]:
-            return
-        offsets[topic] = offset + 1
-        run = self._run
-        if run[0] == topic:
+    def fold(self, records: Iterable[Record], now: int) -> None:
+        """Take inputs in, one by one; `now` is wall time, to tell records from the future."""
+        offsets, run = self.offsets, self._draft.run
+        longest, latest = self.settings.record_bytes, now + self.settings.clock_skew
+        for record in records:
+            topic, _, offset, key, value, timestamp = record
+            if offset < offsets[topic]:
+                continue
+            offsets[topic] = offset + 1
+            if run[0] != topic:
+                run = self._draft.begin_run(topic, offset)
             run[2] = offset
-        else:
-            self._run = [topic, offset, offset]
-            self._draft.runs.append(self._run)
-        try:
-            if (
-                value is None
-                or len(value) > settings.record_bytes
-                or timestamp > now + settings.clock_skew
-            ):
-                raise self._unreadable(record, now)
-            if topic == "requests":
-                self._read_request(record, value)
-            elif topic == "rewards":
-                self._read_reward(record, value)
-            else:
-                self._read_control(record, value)
-        except Unusable as refusal:
-            self.tally.dead_letters[refusal.reason] += 1
-            self._outbox.dead_letter(record, refusal.reason, str(refusal))
+            try:
+                if value is None or len(value) > longest or timestamp > latest:
+                    raise unreadable(record, now, longest)
+                if topic == "requests":
+                    self._read_request(offset, key, value, timestamp)
+                elif topic == "rewards":
+                    self._read_reward(key, value, timestamp)
+                else:
+                    self._read_control(key, value, timestamp)
+            except Unusable as refusal:
+                self.tally.dead_letters[refusal.reason] += 1
+                self._outbox.dead_letter(record, refusal.reason, str(refusal))
 
     def tick(self, now: int) -> None:
         """Let time pass without an input, if that makes anything expire."""
@@ -172,101 +155,78 @@ class Shard:
             except InvalidPool as error:
                 raise ConfigurationError(f"pools.{name}: {error}") from error
             self.table.applied[name] = fingerprint
-            self._note("f", name, fingerprint)
+            self._draft.note("f", name, fingerprint)
 
-    def _unreadable(self, record: Record, now: int) -> Unusable:
-        """Say why a record is not even looked into."""
-        limit, size = self.settings.record_bytes, len(record.value or b"")
-        if record.value is None:
-            return Unusable(Reason.NOT_JSON, "the record has no value")
-        if size > limit:
-            return Unusable(Reason.TOO_LARGE, f"{size:,} bytes, the limit is {limit:,}")
-        ahead = record.timestamp - now
-        return Unusable(Reason.FROM_THE_FUTURE, f"its timestamp is {ahead:,} ms ahead")
-
-    def _hosted(self, record: Record, pool: str) -> HostedPool | None:
+    def _find(self, key: bytes | None, pool: str) -> HostedPool | None:
         """Return the pool a record is for, None if there is none yet; refuse a misplaced one."""
         hosted = self.table.hosted(pool)
-        if hosted is None or record.key != hosted.key:
-            self._check_place(record, pool)
+        if hosted is None or key != hosted.key:
+            check_place(key, pool, self.partition, self.settings)
         return hosted
 
-    def _check_place(self, record: Record, pool: str) -> None:
-        """Refuse a record that another partitioner brought here: its pool lives elsewhere."""
-        partitioner, key = self.settings.partitioner, _utf8(pool)
-        if partitioner == "none":
-            return
-        if record.key != key:
-            raise Unusable(Reason.BAD_KEY, f"the key must be the pool's name, {pool!r}, in UTF-8")
-        home = partition_for(key, self.settings.partitions, partitioner)
-        if home != self.partition:
-            raise Unusable(
-                Reason.WRONG_PARTITION,
-                f"pool {pool!r} belongs on partition {home} by {partitioner}: the producer "
-                "partitions otherwise; change its partitioner, or log.partitioner here",
-            )
-
-    def _read_request(self, record: Record, value: bytes) -> None:
+    def _read_request(self, offset: int, key: bytes | None, value: bytes, timestamp: int) -> None:
         try:
-            event = _request(value)
+            event = read_request(value)
         except ValidationError as error:
             raise unusable(error) from None
-        name, request_id, table = event.pool, event.request_id, self.table
-        hosted = self._hosted(record, name)
-        if hosted is None:
-            self._check_template(name)
-            hosted = self._from_template(name)
-        elif hosted.hosting.paused:
+        name, request_id = event["pool"], event["request_id"]
+        table, settings = self.table, self.settings
+        hosted = table.pools.get(name)
+        if hosted is None or key != hosted.key:
+            hosted = self._find(key, name) or self._on_demand(name)
+        hosting = hosted.hosting
+        if hosting.paused:
             raise Unusable(Reason.PAUSED, f"pool {name!r} is paused")
-        elif hosted.hosting.on_demand and self._is_outdated(hosted):
-            hosted = self._from_template(name)
-        if record.timestamp > table.clock:
-            self._advance(record.timestamp)
-        if len(hosted.pool.open) >= self.settings.pending_per_pool:
+        if hosting.on_demand and hosting.fingerprint != settings.template_fingerprint:
+            hosted = self._renewed(hosted)
+        if timestamp > table.clock:
+            self._advance(timestamp)
+        if len(hosted.waiting) >= settings.pending_per_pool:
             self._make_room(name, hosted, request_id)
-        if record.offset - hosted.stood >= self.settings.standing_every:
-            self._stand_again(hosted, record.offset)
+        if offset - hosted.stood >= settings.standing_every:
+            self._stand_again(hosted, offset)
         made = table.assign(hosted, request_id)
+        if hosted.epochs:
+            noted = self._publish_with_epochs(hosted, made)
+        else:
+            noted = self._outbox.assignment(hosted, made)
         if made.repeat:
             self.tally.repeats += 1
-            self._outbox.assignment(hosted, made)
             return
-        _, arm, _, epoch, reason, propensity, _ = made
-        self.tally.decided[reason] += 1
-        self._draft.ops.append(
-            ["a", self._place(name), request_id, arm, epoch, int(reason == "fairness"), propensity]
-        )
-        if hosted.epochs:
-            self._publish_with_epochs(hosted, made)
-        else:
-            self._outbox.assignment(hosted, made)
-        if self.settings.retire_after is not None and hosted.hosting.on_demand:
+        self.tally.decided[made.reason] += 1
+        draft = self._draft
+        draft.ops.append(f'["a",{draft.place(name)},{noted}]')
+        if settings.retire_after is not None and hosted.hosting.on_demand:
             table.used(name)
 
-    def _read_reward(self, record: Record, value: bytes) -> None:
+    def _read_reward(self, key: bytes | None, value: bytes, timestamp: int) -> None:
         try:
-            event = _reward(value)
+            event = read_reward(value)
         except ValidationError as error:
             raise unusable(error) from None
-        name, request_id, reward = event.pool, event.request_id, event.value
-        hosted = self._hosted(record, name)
+        name, request_id, reward = event["pool"], event["request_id"], event["value"]
+        table = self.table
+        hosted = table.pools.get(name)
+        if hosted is None or key != hosted.key:
+            hosted = self._find(key, name)
         if hosted is None:
             raise Unusable(Reason.UNKNOWN_POOL, f"there is no pool {name!r}")
-        if record.timestamp > self.table.clock:
-            self._advance(record.timestamp)
-        outcome = self.table.reward(hosted, request_id, reward)
+        if timestamp > table.clock:
+            self._advance(timestamp)
+        outcome = table.reward(hosted, request_id, reward)
         if outcome is _COUNTED or outcome is _ARM_LEFT:
-            self._draft.ops.append(["r", self._place(name), request_id, reward])
+            draft = self._draft
+            draft.ops.append(f'["r",{draft.place(name)},{quoted(request_id)},{reward!r}]')
         if outcome is not _COUNTED:
             self.tally.rewards_ignored[outcome.value] += 1
 
-    def _read_control(self, record: Record, value: bytes) -> None:
+    def _read_control(self, key: bytes | None, value: bytes, timestamp: int) -> None:
         try:
             event = Control.model_validate_json(value)
         except ValidationError as error:
             raise unusable(error) from None
         name = event.pool
-        hosted = self._hosted(record, name)
+        hosted = self._find(key, name)
         if event.action == "configure":
             try:
                 self._configure(
@@ -278,20 +238,20 @@ class Shard:
             raise Unusable(Reason.UNKNOWN_POOL, f"there is no pool {name!r}")
         elif event.action == "remove":
             self.table.remove(name)
-            self._note("d", name)
+            self._draft.note("d", name)
             self._outbox.removed(name, hosted.pool.rounds)
         else:
             self.table.pause(name, event.action == "pause")
-            self._note("z", name, event.action == "pause")
+            self._draft.note("z", name, event.action == "pause")
             self._stand(hosted, self.offsets["requests"])
-        if record.timestamp > self.table.clock:
-            self._advance(record.timestamp)
+        if timestamp > self.table.clock:
+            self._advance(timestamp)
 
     # -- what inputs do -----------------------------------------------------------------------
 
     def _advance(self, clock: int) -> int:
         expired = self.table.elapse(clock)
-        self._draft.ops.append(["t", clock])
+        self._draft.ops.append(f'["t",{clock}]')
         if expired:
             self.tally.expired["timeout"] += expired
         return expired
@@ -303,24 +263,25 @@ class Shard:
             oldest = hosted.oldest()
             assert oldest is not None  # noqa: S101  (as many are open)
             self.table.expire(hosted, oldest[1].request_id)
-            self._note("x", name, oldest[1].request_id)
+            self._draft.note("x", name, oldest[1].request_id)
             self.tally.expired["too many open"] += 1
 
-    def _publish_with_epochs(self, hosted: HostedPool, made: Assignment) -> None:
+    def _publish_with_epochs(self, hosted: HostedPool, made: Assignment) -> str:
         """Publish a decision between what came into force before it and after it."""
         before, after = epochs_around(hosted.epochs, made.round)
         for epoch in before:
             self._outbox.epoch(hosted.pool.name, epoch)
-        self._outbox.assignment(hosted, made)
+        noted = self._outbox.assignment(hosted, made)
         for epoch in after:
             self._outbox.epoch(hosted.pool.name, epoch)
         hosted.epochs.clear()
+        return noted
 
     def _stand(self, hosted: HostedPool, position: int) -> None:
         """Publish where every arm stands, at a position in the requests."""
         name = hosted.pool.name
         self.table.stand(name, position)
-        self._note("s", name, position)
+        self._draft.note("s", name, position)
         self._outbox.standing(hosted.pool)
 
     def _stand_again(self, hosted: HostedPool, position: int) -> None:
@@ -351,7 +312,7 @@ class Shard:
             # Into the journal with them: another configuration must not make another pool of it.
             given |= {"seed": limits.seed, "remember": limits.remembered_per_pool}
         hosted = self.table.configure(name, given, on_demand, fingerprint)
-        self._note("p", name, given, on_demand, fingerprint)
+        self._draft.note("p", name, given, on_demand, fingerprint)
         hosted.epochs.clear()
         self._stand(hosted, self.offsets["requests"])
         return hosted
@@ -362,7 +323,8 @@ class Shard:
             f"limits.pools_per_shard ({limit:,}) is reached" if len(self.table) >= limit else None
         )
 
-    def _check_template(self, name: str) -> None:
+    def _on_demand(self, name: str) -> HostedPool:
+        """Make a pool that was asked for and that nobody configured."""
         if self.settings.template is None:
             raise Unusable(
                 Reason.UNKNOWN_POOL,
@@ -370,12 +332,11 @@ class Shard:
             )
         if full := self._is_full():
             raise Unusable(Reason.REFUSED, full)
+        return self._from_template(name)
 
-    def _is_outdated(self, hosted: HostedPool) -> bool:
-        """Tell whether the template has changed since it made this pool."""
-        settings = self.settings
-        current = hosted.hosting.fingerprint == settings.template_fingerprint
-        return not current and settings.template is not None
+    def _renewed(self, hosted: HostedPool) -> HostedPool:
+        """Bring a pool on demand up to the template of today, if there is one."""
+        return hosted if self.settings.template is None else self._from_template(hosted.pool.name)
 
     def _from_template(self, name: str) -> HostedPool:
         template, fingerprint = self.settings.template or {}, self.settings.template_fingerprint

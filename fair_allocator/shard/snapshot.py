@@ -13,7 +13,7 @@ tail of entries.
 
 import json
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 from zlib import crc32
@@ -129,16 +129,17 @@ class Snapshots:
 
     # -- writing ------------------------------------------------------------------------------
 
-    def records(self, cut: Iterable[Outgoing], *, whole: bool = False) -> list[Outgoing]:
+    def records(self, cut: Sequence[Outgoing], *, whole: bool = False) -> list[Outgoing]:
         """Return what is to be added to the commit of a shard's `cut`.
 
         A generation begins once as many entries as configured, and as many bytes as the last
         generation took, were written since: so it costs no more than the entries did.
         `whole` writes all that is left of a generation with this commit, all but its manifest.
         """
-        for record in cut:
-            if record.topic == JOURNAL:
-                self.trail(record.key == ENTRY, len(record.value or b""))
+        for record in reversed(cut):
+            if record.topic != JOURNAL:
+                break
+            self.trail(record.key == ENTRY, len(record.value or b""))
         if self._open is None:
             due = self._since_entries >= self._every and self._since_bytes >= self.bytes
             if not (due or whole) or not self._since_entries:

@@ -5,12 +5,13 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
+from itertools import chain
 from typing import Any
 from zlib import compress, crc32, decompress
 
 from fair_allocator.core.requests import Assignment, Reason, RewardOutcome
 from fair_allocator.shard.hosted import HostedPool
-from fair_allocator.shard.journal import to_json
+from fair_allocator.shard.journal import Operation, to_json
 
 
 class PoolTable:
@@ -29,33 +30,35 @@ class PoolTable:
         """Fingerprints of the configuration file's pools, as last taken up."""
         self.touched: set[int] = set()
         self.buckets = 1
-        self._pools: dict[str, HostedPool | bytes] = {}
+        self.pools: dict[str, HostedPool] = {}
+        """Those that are not retired."""
+        self._retired: dict[str, bytes] = {}
         self._groups: list[set[str]] = [set()]
         self._due: list[tuple[int, str]] = []
         self._used: OrderedDict[str, int] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._pools)
+        return len(self.pools) + len(self._retired)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._pools
+        return name in self.pools or name in self._retired
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._pools)
+        return chain(self.pools, self._retired)
 
     def hosted(self, name: str) -> HostedPool | None:
         """Return a pool, brought back if it was retired; None if there is no such pool."""
-        hosted = self._pools.get(name)
-        if isinstance(hosted, bytes):
-            hosted = HostedPool.from_state(json.loads(decompress(hosted)), self.bucket_of(name))
-            self._pools[name] = hosted
+        hosted = self.pools.get(name)
+        if hosted is None and name in self._retired:
+            state = json.loads(decompress(self._retired.pop(name)))
+            hosted = self.pools[name] = HostedPool.from_state(state, self.bucket_of(name))
             self._schedule(name, hosted)
             self.used(name)
         return hosted
 
-    def resident(self) -> Iterator[HostedPool]:
+    def resident(self) -> Iterable[HostedPool]:
         """Return the pools that are not retired."""
-        return (each for each in self._pools.values() if isinstance(each, HostedPool))
+        return self.pools.values()
 
     def _known(self, name: str) -> HostedPool:
         hosted = self.hosted(name)
@@ -97,7 +100,7 @@ class PoolTable:
     def remove(self, name: str) -> None:
         """Forget a pool."""
         bucket = self.bucket_of(name)
-        del self._pools[name]
+        del self.pools[name]
         self._groups[bucket].remove(name)
         self._used.pop(name, None)
         self.touched.add(bucket)
@@ -126,8 +129,8 @@ class PoolTable:
         expired = 0
         while self._due and self._due[0][0] <= clock:
             due, name = heappop(self._due)
-            hosted = self._pools.get(name)
-            if isinstance(hosted, HostedPool) and hosted.scheduled == due:
+            hosted = self.pools.get(name)
+            if hosted is not None and hosted.scheduled == due:
                 hosted.scheduled = None
                 expired += hosted.expire_due(clock)
                 self._schedule(name, hosted)
@@ -138,8 +141,8 @@ class PoolTable:
         """Tell whether letting the time be `clock` makes something expire."""
         while self._due and self._due[0][0] <= clock:
             due, name = self._due[0]
-            hosted = self._pools.get(name)
-            if not isinstance(hosted, HostedPool) or hosted.scheduled != due:
+            hosted = self.pools.get(name)
+            if hosted is None or hosted.scheduled != due:
                 heappop(self._due)
             elif hosted.due() == due:
                 return True
@@ -155,26 +158,26 @@ class PoolTable:
             hosted.scheduled = due
             heappush(self._due, (due, name))
 
-    def perform(self, name: str, operation: list[Any]) -> None:
-        """Carry out one operation of the journal on a pool; `operation` starts with its kind."""
+    def perform(self, name: str, operation: Operation) -> None:
+        """Carry out one operation of the journal on a pool, which it names by its place there."""
         match operation:
-            case ["a", request_id, arm, epoch, forced, propensity]:
+            case ["a", _, request_id, arm, epoch, forced, propensity]:
                 hosted = self._known(name)
                 reason: Reason = "fairness" if forced else "learner"
                 hosted.follow(request_id, arm, epoch, reason, propensity, self.clock)
                 self._schedule(name, hosted)
                 self.touched.add(hosted.bucket)
-            case ["r", request_id, value]:
+            case ["r", _, request_id, value]:
                 self.reward(self._known(name), request_id, value)
-            case ["x", request_id]:
+            case ["x", _, request_id]:
                 self.expire(self._known(name), request_id)
-            case ["p", settings, on_demand, fingerprint]:
+            case ["p", _, settings, on_demand, fingerprint]:
                 self.configure(name, settings, on_demand, fingerprint)
-            case ["s", position]:
+            case ["s", _, position]:
                 self.stand(name, position)
-            case ["z", paused]:
+            case ["z", _, paused]:
                 self.pause(name, paused)
-            case ["d"]:
+            case ["d", _]:
                 self.remove(name)
             case _:
                 raise ValueError(f"no operation {operation!r}")
@@ -194,13 +197,14 @@ class PoolTable:
         count, waiting = 0, []
         while self._used and next(iter(self._used.values())) < before:
             name, _ = self._used.popitem(last=False)
-            hosted = self._pools.get(name)
-            if not isinstance(hosted, HostedPool):
+            hosted = self.pools.get(name)
+            if hosted is None:
                 continue
             if hosted.due() is not None:
                 waiting.append(name)
             else:
-                self._pools[name] = compress(_encoded(hosted.state()), 1)
+                self._retired[name] = compress(_encoded(hosted.state()), 1)
+                del self.pools[name]
                 count += 1
         for name in waiting:
             self.used(name)
@@ -216,11 +220,10 @@ class PoolTable:
         """Group the pools into other buckets; all of them count as touched."""
         self.buckets = buckets
         self._groups = [set() for _ in range(buckets)]
-        for name, hosted in self._pools.items():
-            bucket = self.bucket_of(name)
-            self._groups[bucket].add(name)
-            if isinstance(hosted, HostedPool):
-                hosted.bucket = bucket
+        for name in self:
+            self._groups[self.bucket_of(name)].add(name)
+        for name, hosted in self.pools.items():
+            hosted.bucket = self.bucket_of(name)
         self.touched = set(range(buckets))
 
     def members(self, bucket: int) -> list[str]:
@@ -228,15 +231,15 @@ class PoolTable:
         return sorted(self._groups[bucket])
 
     def _add(self, name: str, hosted: HostedPool) -> None:
-        self._pools[name] = hosted
+        self.pools[name] = hosted
         self._groups[hosted.bucket].add(name)
 
     def dump(self, names: Iterable[str]) -> bytes:
         """Return the states of some pools as canonical bytes."""
         parts = []
         for name in names:
-            hosted = self._pools[name]
-            state = decompress(hosted) if isinstance(hosted, bytes) else _encoded(hosted.state())
+            hosted = self.pools.get(name)
+            state = decompress(self._retired[name]) if hosted is None else _encoded(hosted.state())
             parts.append(_encoded(name) + b":" + state)
         return b"{" + b",".join(parts) + b"}"
 

@@ -3,6 +3,9 @@
 from pydantic import ValidationError
 
 from fair_allocator.events import Reason
+from fair_allocator.log.base import Record
+from fair_allocator.log.partitioner import partition_for
+from fair_allocator.shard.settings import ShardSettings
 
 
 class Unusable(Exception):
@@ -20,3 +23,29 @@ def unusable(error: ValidationError) -> Unusable:
         return Unusable(Reason.NOT_JSON, problems[0]["msg"])
     texts = (f"{'.'.join(map(str, each['loc'])) or 'event'}: {each['msg']}" for each in problems)
     return Unusable(Reason.BAD_EVENT, "; ".join(list(texts)[:5]))
+
+
+def unreadable(record: Record, now: int, limit: int) -> Unusable:
+    """Say why a record is not even looked into: no value, too long, or from the future."""
+    if record.value is None:
+        return Unusable(Reason.NOT_JSON, "the record has no value")
+    if len(record.value) > limit:
+        return Unusable(Reason.TOO_LARGE, f"{len(record.value):,} bytes, the limit is {limit:,}")
+    ahead = record.timestamp - now
+    return Unusable(Reason.FROM_THE_FUTURE, f"its timestamp is {ahead:,} ms ahead")
+
+
+def check_place(key: bytes | None, pool: str, partition: int, settings: ShardSettings) -> None:
+    """Refuse a record that another partitioner brought here: its pool lives elsewhere."""
+    partitioner, name = settings.partitioner, pool.encode("utf-8", "surrogatepass")
+    if partitioner == "none":
+        return
+    if key != name:
+        raise Unusable(Reason.BAD_KEY, f"the key must be the pool's name, {pool!r}, in UTF-8")
+    home = partition_for(name, settings.partitions, partitioner)
+    if home != partition:
+        raise Unusable(
+            Reason.WRONG_PARTITION,
+            f"pool {pool!r} belongs on partition {home} by {partitioner}: the producer "
+            "partitions otherwise; change its partitioner, or log.partitioner here",
+        )

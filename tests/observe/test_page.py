@@ -15,7 +15,7 @@ from fair_allocator.observe.health import Health
 from fair_allocator.observe.http import Access, Server
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.reporter import Reporter
-from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, Entry
+from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, Draft
 from tests.crash.faulty_log import Nobody
 from tests.deploy.processes import awaited
 from tests.observe.conftest import Visitor
@@ -108,10 +108,11 @@ def test_lag_is_shown_by_topic(site: Watched, visit: Visitor) -> None:
 def inject_violation(path: Path, rounds: int) -> None:
     """Write a journal in which a pool gave every round to the arm that is promised nothing."""
     settings = {"arms": ARMS, "seed": 0, "remember": 10}
-    ops = [["p", 0, settings, False, ""]]
-    ops += [["a", 0, f"r{number}", "cyd", 1, 0, 1.0] for number in range(rounds)]
-    nothing = {"requests": 0, "rewards": 0, "controls": 0}
-    value, _ = Entry(1, 1, 0, nothing, [], ["crew"], ops).encode(START_OF_CHAIN)
+    entry = Draft(1, 1, 0, {"requests": 0, "rewards": 0, "controls": 0}, partitions=1)
+    entry.note("p", "crew", settings, False, "")
+    for number in range(rounds):
+        entry.note("a", "crew", f"r{number}", "cyd", 1, 0, 1.0)
+    value, _ = entry.encode(START_OF_CHAIN)
     with SqliteLog(path, 1) as log:
         log.open(Nobody())
         log.commit([Outgoing(JOURNAL, 0, ENTRY, value)], {}, {})

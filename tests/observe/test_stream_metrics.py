@@ -13,7 +13,7 @@ from fair_allocator.observe.names import PREFIX, PROCESS_METRICS
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.reporter import Reporter
 from fair_allocator.observe.view import View
-from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, Entry
+from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, Draft
 from tests.observe.prompt import Scraped
 from tests.observe.scraped import counted, parsed, value
 from tests.served import ARMS, House, houses
@@ -193,12 +193,12 @@ def test_a_retired_pool_is_counted_and_not_brought_back(house: House) -> None:
 
 def test_a_violation_is_counted_even_if_its_epoch_is_over(house: House) -> None:
     served = house()
-    ops: list[list[object]] = [["p", 0, {"arms": ARMS, "seed": 0, "remember": 10}, False, ""]]
-    ops += [["a", 0, f"r{number}", "c", 1, 0, 1.0] for number in range(8)]
-    ops += [["a", 0, f"a{number}", "a", 1, 1, 1.0] for number in range(14)]
-    ops += [["a", 0, f"b{number}", "b", 1, 1, 1.0] for number in range(7)]
-    ops += [["p", 0, {"tolerance": 1}, False, ""]]
-    entry = Entry(1, 1, 0, served.shard.offsets, [], ["p"], ops, partitions=1)
+    entry = Draft(1, 1, 0, served.shard.offsets, partitions=1)
+    entry.note("p", "p", {"arms": ARMS, "seed": 0, "remember": 10}, False, "")
+    for arm, pulls in (("c", 8), ("a", 14), ("b", 7)):
+        for number in range(pulls):
+            entry.note("a", "p", f"{arm}{number}", arm, 1, int(arm != "c"), 1.0)
+    entry.note("p", "p", {"tolerance": 1}, False, "")
     value_, _ = entry.encode(START_OF_CHAIN)
     served.service.log.commit([Outgoing(JOURNAL, 0, ENTRY, value_)], {}, {0: ""})
     served.restart()
