@@ -39,7 +39,7 @@ bootstrap_servers = "{broker}"
 instance = "{instance}"
 session_seconds = {session}
 [observe]
-port = "none"
+port = 0
 [pools."*"]
 arms = {{ a = "1/4", b = "1/4", c = 0 }}
 """

@@ -1,22 +1,24 @@
 """From the configuration to a running server."""
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from fair_allocator.config import Configuration, token_of
-from fair_allocator.observe.exposition import Caps, Truth
 from fair_allocator.observe.health import Health
-from fair_allocator.observe.http import Access, Server
 from fair_allocator.observe.observer import Observer
-from fair_allocator.observe.reporter import Reporter
+
+if TYPE_CHECKING:
+    from fair_allocator.observe.exposition import Truth
 
 logger = logging.getLogger(__name__)
 
 
 @contextmanager
 def observed(
-    configuration: Configuration, observer: Observer, truth: Truth | None = None
+    configuration: Configuration, observer: Observer, truth: "Truth | None" = None
 ) -> Iterator[str | None]:
     """Serve metrics, health and the page while the block runs; yields the page's address.
 
@@ -29,6 +31,11 @@ def observed(
     ConfigurationError
         If the token cannot be told.
     """
+    # Here, since it takes longer to load than all that decides.
+    from fair_allocator.observe.exposition import Caps
+    from fair_allocator.observe.http import Access, Server
+    from fair_allocator.observe.reporter import Reporter
+
     settings, metrics = configuration.observe, configuration.metrics
     access = Access(
         token_of(settings), settings.max_clients, frozenset(map(str.lower, settings.hosts))
@@ -54,3 +61,31 @@ def observed(
     with server.running():
         logger.info("metrics and page at %s%s", server.url, "" if access.token else ", no token")
         yield server.url
+
+
+@contextmanager
+def observed_aside(configuration: Configuration, observer: Observer) -> Iterator[None]:
+    """Do the same on a thread of its own: deciding begins while the server is being loaded.
+
+    Raises
+    ------
+    ConfigurationError
+        If the token cannot be told.
+    """
+    token_of(configuration.observe)
+    if configuration.observe.port is None:
+        yield
+        return
+    ending = threading.Event()
+
+    def serve() -> None:
+        with observed(configuration, observer):
+            ending.wait()
+
+    thread = threading.Thread(target=serve, name="observing", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join()
