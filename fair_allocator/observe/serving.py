@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fair_allocator.config import Configuration, token_of
 from fair_allocator.observe.health import Health
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from fair_allocator.observe.exposition import Truth
 
 logger = logging.getLogger(__name__)
+
+HEAD_START_SECONDS: Final = 0.5
+"""What the loop has to itself: threads take turns, and loading the server takes long ones."""
 
 
 @contextmanager
@@ -65,7 +68,7 @@ def observed(
 
 @contextmanager
 def observed_aside(configuration: Configuration, observer: Observer) -> Iterator[None]:
-    """Do the same on a thread of its own: deciding begins while the server is being loaded.
+    """Do the same on a thread of its own, a little later: deciding does not wait for it.
 
     Raises
     ------
@@ -79,8 +82,9 @@ def observed_aside(configuration: Configuration, observer: Observer) -> Iterator
     ending = threading.Event()
 
     def serve() -> None:
-        with observed(configuration, observer):
-            ending.wait()
+        if not ending.wait(HEAD_START_SECONDS):
+            with observed(configuration, observer):
+                ending.wait()
 
     thread = threading.Thread(target=serve, name="observing", daemon=True)
     thread.start()
