@@ -2,9 +2,8 @@
 
     python -m benchmarks.kafka [--client confluent] [--quick] [--only throughput ...]
 
-Throughput and end-to-end latency as ratios to the bare loop (see `kafka_bare`), the time to
-restore a shard with many open requests, and what a process takes in memory, threads and
-descriptors over a soak. It starts a broker of its own.
+Throughput and end-to-end latency as ratios to the bare loop (see `kafka_bare`), and the time to
+restore a shard with many open requests. It starts a broker of its own.
 """
 
 import argparse
@@ -218,30 +217,8 @@ def _restored(ours: Ours) -> float:
     return took
 
 
-# -- soak -----------------------------------------------------------------------------------------
-
-
-def soak(house: House, seconds: float) -> list[list[object]]:
-    settings = house.log("soak")
-    rows: list[list[object]] = [["after", "RSS MB", "threads", "descriptors"]]
-    with our_process(house, settings) as instance, house.sender(settings) as sender:
-        began, parts = time.monotonic(), 6
-        for part in range(parts):
-            measured(settings, sender, event, PER_SECOND, seconds / parts, first=part * 10**6)
-            rows.append([f"{time.monotonic() - began:.0f} s", *_taken(instance.process.pid)])
-    return rows
-
-
-def _taken(pid: int) -> tuple[str, str, int]:
-    status = dict(
-        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
-    )
-    resident = int(status["VmRSS"].split()[0]) / 1024
-    return f"{resident:.1f}", status["Threads"].strip(), len(os.listdir(f"/proc/{pid}/fd"))
-
-
 def main() -> None:
-    parts = ("throughput", "latency", "restore", "soak")
+    parts = ("throughput", "latency", "restore")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--client", choices=BARE, default="kafka")
     parser.add_argument("--quick", action="store_true", help="less of everything")
@@ -258,7 +235,6 @@ def main() -> None:
             "throughput": lambda: throughput(house, *((5_000, 2) if quick else (40_000, 5))),
             "latency": lambda: latency(house, *((4, 1) if quick else (20, 3))),
             "restore": lambda: restoring(house, 20_000 if quick else 1_000_000),
-            "soak": lambda: soak(house, 12 if quick else 600),
         }
         for part in arguments.only:
             print(f"\n{part}, {arguments.client}", flush=True)

@@ -166,7 +166,9 @@ def main() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as installed: compiled once
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         os.environ["PYTHONPYCACHEPREFIX"] = f"{folder}/compiled"
-        rows: list[list[object]] = [["seconds after kill -9", "kills", "least", "median", "p90", "most"]]
+        rows: list[list[object]] = [
+            ["seconds after kill -9", "kills", "least", "median", "p90", "most"]
+        ]
         with private_broker(Path(folder, "broker")) as broker:
             settings = KafkaSettings(broker.bootstrap)
             make_topics(settings, PARTITIONS)
