@@ -8,7 +8,6 @@ restore a shard with many open requests. It starts a broker of its own.
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -180,14 +179,19 @@ def latency(house: House, seconds: float, turns: int) -> list[list[object]]:
                 seen[name].append(measured(settings, sender, event, PER_SECOND, seconds))
     rows: list[list[object]] = [["at 500 requests/s", "p50 ms", "p99 ms", "answered"]]
     for name, all_turns in seen.items():
-        p50, p99 = (statistics.median(m.quantile(q) for m in all_turns) for q in (0.5, 0.99))
-        rows.append([name, f"{p50:.1f}", f"{p99:.1f}", sum(len(m.times) for m in all_turns)])
-    added = [
-        ours.quantile(0.5) - bare.quantile(0.5)
-        for ours, bare in zip(seen["ours"], seen["bare"], strict=True)
-    ]
-    rows.append(["added by ours", f"{statistics.median(added):+.1f}", "", ""])
+        p50, p99 = (_spread([m.quantile(q) for m in all_turns]) for q in (0.5, 0.99))
+        rows.append([name, p50, p99, sum(len(m.times) for m in all_turns)])
+    pairs = list(zip(seen["ours"], seen["bare"], strict=True))
+    p50, p99 = (
+        _spread([ours.quantile(q) - bare.quantile(q) for ours, bare in pairs]) for q in (0.5, 0.99)
+    )
+    rows.append(["added by ours", p50, p99, ""])
     return rows
+
+
+def _spread(values: list[float]) -> str:
+    """Show the median over the turns, the least and the most."""
+    return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
 
 
 # -- restoring ------------------------------------------------------------------------------------
@@ -233,7 +237,7 @@ def main() -> None:
         house = House(arguments.client, broker.bootstrap, Path(folder))
         runs: dict[str, Callable[[], list[list[object]]]] = {
             "throughput": lambda: throughput(house, *((5_000, 2) if quick else (40_000, 5))),
-            "latency": lambda: latency(house, *((4, 1) if quick else (20, 3))),
+            "latency": lambda: latency(house, *((4, 1) if quick else (10, 6))),
             "restore": lambda: restoring(house, 20_000 if quick else 1_000_000),
         }
         for part in arguments.only:
