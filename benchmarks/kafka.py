@@ -3,15 +3,13 @@
     python -m benchmarks.kafka [--client confluent] [--quick] [--only throughput ...]
     python -m benchmarks.kafka --delivery exactly_once at_least_once --only latency
 
-Throughput and end-to-end latency as ratios to the bare loop (see `kafka_bare`), the time to
-restore a shard with many open requests, and what a process takes in memory, threads and
-descriptors over a soak. Of several modes of delivery, throughput and latency are measured in
-turns, the rest for the first. It starts a broker of its own.
+Throughput and end-to-end latency as ratios to the bare loop (see `kafka_bare`), and the time to
+restore a shard with many open requests. Of several modes of delivery, throughput and latency are
+measured in turns, the rest for the first. It starts a broker of its own.
 """
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -193,14 +191,16 @@ def latency(house: House, seconds: float, turns: int) -> list[list[object]]:
                 seen[name].append(measured(settings, sender, event, PER_SECOND, seconds))
     rows: list[list[object]] = [["at 500 requests/s", "p50 ms", "to bare", "p99 ms", "answered"]]
     for name, all_turns in seen.items():
-        p50, p99 = (statistics.median(m.quantile(q) for m in all_turns) for q in (0.5, 0.99))
-        added = statistics.median(
-            each.quantile(0.5) - bare.quantile(0.5)
-            for each, bare in zip(all_turns, seen["bare"], strict=True)
-        )
-        answered = sum(len(m.times) for m in all_turns)
-        rows.append([name, f"{p50:.1f}", f"{added:+.1f}", f"{p99:.1f}", answered])
+        pairs = list(zip(all_turns, seen["bare"], strict=True))
+        p50, p99 = (_spread([m.quantile(q) for m in all_turns]) for q in (0.5, 0.99))
+        added = _spread([each.quantile(0.5) - bare.quantile(0.5) for each, bare in pairs])
+        rows.append([name, p50, added, p99, sum(len(m.times) for m in all_turns)])
     return rows
+
+
+def _spread(values: list[float]) -> str:
+    """Show the median over the turns, the least and the most."""
+    return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
 
 
 # -- restoring ------------------------------------------------------------------------------------
@@ -230,30 +230,8 @@ def _restored(ours: Ours) -> float:
     return took
 
 
-# -- soak -----------------------------------------------------------------------------------------
-
-
-def soak(house: House, seconds: float) -> list[list[object]]:
-    settings = house.log("soak")
-    rows: list[list[object]] = [["after", "RSS MB", "threads", "descriptors"]]
-    with our_process(house, settings) as instance, house.sender(settings) as sender:
-        began, parts = time.monotonic(), 6
-        for part in range(parts):
-            measured(settings, sender, event, PER_SECOND, seconds / parts, first=part * 10**6)
-            rows.append([f"{time.monotonic() - began:.0f} s", *_taken(instance.process.pid)])
-    return rows
-
-
-def _taken(pid: int) -> tuple[str, str, int]:
-    status = dict(
-        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
-    )
-    resident = int(status["VmRSS"].split()[0]) / 1024
-    return f"{resident:.1f}", status["Threads"].strip(), len(os.listdir(f"/proc/{pid}/fd"))
-
-
 def main() -> None:
-    parts = ("throughput", "latency", "restore", "soak")
+    parts = ("throughput", "latency", "restore")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--client", choices=BARE, default="kafka")
     parser.add_argument("--delivery", choices=DELIVERIES, nargs="+", default=DELIVERIES[:1])
@@ -269,9 +247,8 @@ def main() -> None:
         house = House(arguments.client, arguments.delivery, broker.bootstrap, Path(folder))
         runs: dict[str, Callable[[], list[list[object]]]] = {
             "throughput": lambda: throughput(house, *((5_000, 2) if quick else (40_000, 5))),
-            "latency": lambda: latency(house, *((4, 1) if quick else (20, 3))),
+            "latency": lambda: latency(house, *((4, 1) if quick else (10, 6))),
             "restore": lambda: restoring(house, 20_000 if quick else 1_000_000),
-            "soak": lambda: soak(house, 12 if quick else 600),
         }
         for part in arguments.only:
             print(f"\n{part}, {arguments.client}", flush=True)

@@ -10,7 +10,7 @@ from fair_allocator.cli.printing import counted, shown
 from fair_allocator.cli.watch import Watch
 from fair_allocator.config import Configuration, PoolGuarantee, guarantees
 from fair_allocator.observe.observer import Observer
-from fair_allocator.observe.serving import observed
+from fair_allocator.observe.serving import observed_aside
 from fair_allocator.service import Service, calm_collector
 from fair_allocator.wiring import log_name, open_log, service_settings
 
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     service = Service(open_log(configuration), settings, heartbeat=beat, probe=observer)
     logger.info("%s", _served(configuration))
-    with observed(configuration, observer), watch.over(service.stop):
+    with observed_aside(configuration, observer), watch.over(service.stop):
         service.run()
     logger.info("stopped; the next start goes on from here")
     return 0

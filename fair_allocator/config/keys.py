@@ -1,13 +1,17 @@
 """Every key that can be set, read off the model."""
 
+import ast
+import inspect
 import json
 import re
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
+from fair_allocator.config import settings
 from fair_allocator.config.settings import Configuration
 
 PREFIX: Final = "FAIR_ALLOCATOR_"
@@ -18,11 +22,12 @@ Place = tuple[str, ...]
 
 
 class Setting(NamedTuple):
-    """One key, with what the JSON Schema of the model says of it."""
+    """One key, with what the JSON Schema of the model says of it, and its meaning in a sentence."""
 
     place: Place
     """Its keys from the outside in; a pool's name is "NAME"."""
     schema: Mapping[str, Any]
+    description: str
 
     def beside(self, place: Place) -> Place:
         """Return its place, in the pool that `place` is in if it is a pool's."""
@@ -39,11 +44,6 @@ class Setting(NamedTuple):
         return text
 
     @property
-    def description(self) -> str:
-        """Its meaning, in one sentence."""
-        return str(self.schema["description"])
-
-    @property
     def default(self) -> str | None:
         """Its default in TOML, None if it must be given."""
         value = self.schema.get("default", ...)
@@ -58,16 +58,38 @@ class Setting(NamedTuple):
 def known_settings() -> tuple[Setting, ...]:
     """Return every setting, in the order of the model."""
     schema = Configuration.model_json_schema()
-    settings = []
+    described = _described()
+    known = []
     for name, field in schema["properties"].items():
         each = field.get("additionalProperties", field)
         if "$ref" not in each:
-            settings.append(Setting((name,), field))
+            known.append(Setting((name,), field, described["Configuration", name]))
             continue
         outer = (name,) if each is field else (name, "NAME")
-        section = schema["$defs"][each["$ref"].rpartition("/")[2]]
-        settings += [Setting((*outer, key), value) for key, value in section["properties"].items()]
-    return tuple(settings)
+        section = each["$ref"].rpartition("/")[2]
+        known += [
+            Setting((*outer, key), value, described[section, key])
+            for key, value in schema["$defs"][section]["properties"].items()
+        ]
+    return tuple(known)
+
+
+def _described() -> dict[tuple[str, str], str]:
+    """Return the docstring of each attribute by class and name.
+
+    The model itself could have them, for which it would read its own source at every start.
+    """
+    words = {}
+    for kind in ast.parse(inspect.getsource(settings)).body:
+        if isinstance(kind, ast.ClassDef):
+            for field, after in pairwise(kind.body):
+                match field, after:
+                    case (
+                        ast.AnnAssign(target=ast.Name(id=name)),
+                        ast.Expr(value=ast.Constant(value=str() as text)),
+                    ):
+                        words[kind.name, name] = inspect.cleandoc(text)
+    return words
 
 
 def variable(place: Place) -> str:

@@ -75,11 +75,12 @@ def _override(
     content: dict[str, Any], environ: Mapping[str, str]
 ) -> tuple[dict[Place, str], list[str]]:
     """Put the variables into the file's content; return whence what came, and the problems."""
+    ours = {n: v for n, v in environ.items() if n.startswith(PREFIX) and n not in _NOT_SETTINGS}
+    if not ours:  # then nobody needs to know what there is, which takes a while to find out
+        return {}, []
     variables = {variable(s.place): s for s in known_settings() if s.place[0] != "pools"}
     origins, problems = {}, []
-    for name, text in environ.items():
-        if not name.startswith(PREFIX) or name in _NOT_SETTINGS:
-            continue
+    for name, text in ours.items():
         if name in variables:
             place = variables[name].place
             table = content if len(place) == 1 else content.setdefault(place[0], {})

@@ -79,9 +79,7 @@ _CountOrNone = Annotated[_Count | None, BeforeValidator(_none)]
 _SpanOrNone = Annotated[_Span | None, BeforeValidator(_none)]
 _RewardOrNone = Annotated[_Reward | None, BeforeValidator(_none)]
 
-_CONFIG: Final = ConfigDict(
-    extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-)
+_CONFIG: Final = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class _Section(BaseModel):

@@ -5,8 +5,10 @@ in between and in whatever order it is asked.
 """
 
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 _MASK = (1 << 64) - 1
 
@@ -46,7 +48,9 @@ class Draws:
         """Return an integer in ``range(bound)``, even to within bound / 2**64."""
         return self._word(round, purpose) * bound >> 64
 
-    def generator(self, round: int, purpose: int) -> np.random.Generator:
+    def generator(self, round: int, purpose: int) -> "np.random.Generator":
         """Return numpy's generator for a round that needs many numbers at once."""
+        import numpy as np  # here, since most learners never need it and it is slow to load
+
         counter = (purpose << 192) | (round << 64)
         return np.random.Generator(np.random.Philox(counter=counter, key=self._key))

@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
-import numpy as np
-
 from fair_allocator.errors import CommitFailed
 from fair_allocator.log.base import INPUTS, Record
 from fair_allocator.observe.tallies import Place, Tallies
@@ -129,8 +127,7 @@ class Observer(Probe):
         self._note_read(records)
         stamps = [record.timestamp for record in records if record.topic == "requests"]
         if stamps:
-            waited = self._wall() - np.array(stamps, dtype=np.float64) / 1000
-            self._tallies.latency.add_all(np.maximum(waited, 0.0))
+            self._tallies.latency.add_all(stamps, self._wall())
 
     def failed(self, error: Exception) -> None:
         if isinstance(error, CommitFailed):

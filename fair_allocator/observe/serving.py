@@ -1,22 +1,27 @@
 """From the configuration to a running server."""
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from fair_allocator.config import Configuration, token_of
-from fair_allocator.observe.exposition import Caps, Truth
 from fair_allocator.observe.health import Health
-from fair_allocator.observe.http import Access, Server
 from fair_allocator.observe.observer import Observer
-from fair_allocator.observe.reporter import Reporter
+
+if TYPE_CHECKING:
+    from fair_allocator.observe.exposition import Truth
 
 logger = logging.getLogger(__name__)
+
+HEAD_START_SECONDS: Final = 0.5
+"""What the loop has to itself: threads take turns, and loading the server takes long ones."""
 
 
 @contextmanager
 def observed(
-    configuration: Configuration, observer: Observer, truth: Truth | None = None
+    configuration: Configuration, observer: Observer, truth: "Truth | None" = None
 ) -> Iterator[str | None]:
     """Serve metrics, health and the page while the block runs; yields the page's address.
 
@@ -29,6 +34,11 @@ def observed(
     ConfigurationError
         If the token cannot be told.
     """
+    # Here, since it takes longer to load than all that decides.
+    from fair_allocator.observe.exposition import Caps
+    from fair_allocator.observe.http import Access, Server
+    from fair_allocator.observe.reporter import Reporter
+
     settings, metrics = configuration.observe, configuration.metrics
     access = Access(
         token_of(settings), settings.max_clients, frozenset(map(str.lower, settings.hosts))
@@ -54,3 +64,32 @@ def observed(
     with server.running():
         logger.info("metrics and page at %s%s", server.url, "" if access.token else ", no token")
         yield server.url
+
+
+@contextmanager
+def observed_aside(configuration: Configuration, observer: Observer) -> Iterator[None]:
+    """Do the same on a thread of its own, a little later: deciding does not wait for it.
+
+    Raises
+    ------
+    ConfigurationError
+        If the token cannot be told.
+    """
+    token_of(configuration.observe)
+    if configuration.observe.port is None:
+        yield
+        return
+    ending = threading.Event()
+
+    def serve() -> None:
+        if not ending.wait(HEAD_START_SECONDS):
+            with observed(configuration, observer):
+                ending.wait()
+
+    thread = threading.Thread(target=serve, name="observing", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join()

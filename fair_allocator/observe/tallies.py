@@ -7,9 +7,6 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fair_allocator.core.requests import RewardOutcome
 from fair_allocator.events import Reason
 from fair_allocator.shard.settings import Tally
@@ -39,8 +36,11 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
 
-    def add_all(self, values: NDArray[np.float64]) -> None:
-        """Count many values at once."""
+    def add_all(self, since: Sequence[int], now: float) -> None:
+        """Count at once how long ago many moments were, which are in ms; none is ahead of `now`."""
+        import numpy as np  # here, since what is not loaded at the start delays no first decision
+
+        values = np.maximum(now - np.array(since, dtype=np.float64) / 1000, 0.0)
         places = np.searchsorted(self.bounds, values)
         for place, count in enumerate(np.bincount(places, minlength=len(self.counts)).tolist()):
             self.counts[place] += count

@@ -1,17 +1,10 @@
 """The learners, by name, and how a user's own one is found."""
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 
 from fair_allocator.core.errors import InvalidPool, shown
 from fair_allocator.core.learners.base import Choice, Learner, Plain
-from fair_allocator.core.learners.epsilon_greedy import EpsilonGreedy
-from fair_allocator.core.learners.exp3 import EXP3
-from fair_allocator.core.learners.kl_ucb import KLUCB
-from fair_allocator.core.learners.lfg import LFG
-from fair_allocator.core.learners.t_fair_ucb import TFairUCB
-from fair_allocator.core.learners.thompson import Thompson
-from fair_allocator.core.learners.ucb1 import UCB1
-from fair_allocator.core.learners.uniform import Uniform
 
 __all__ = [
     "Choice",
@@ -27,10 +20,17 @@ __all__ = [
 LearnerSpec = str | Mapping[str, object] | Learner
 """A name, a mapping with ``name`` and the learner's parameters, or a learner."""
 
-_BUILT_IN: dict[str, type[Learner]] = {
-    learner.name: learner
-    for learner in (UCB1, KLUCB, Thompson, EpsilonGreedy, EXP3, Uniform, TFairUCB, LFG)
+_BUILT_IN = {
+    "ucb1": "UCB1",
+    "kl-ucb": "KLUCB",
+    "thompson": "Thompson",
+    "epsilon-greedy": "EpsilonGreedy",
+    "exp3": "EXP3",
+    "uniform": "Uniform",
+    "t-fair-ucb": "TFairUCB",
+    "lfg": "LFG",
 }
+"""The class of each, in a module of its name: loaded when asked for, since numpy takes long."""
 
 _elsewhere: Callable[[], Mapping[str, type[Learner]]] = dict
 
@@ -43,7 +43,13 @@ def find_more(finder: Callable[[], Mapping[str, type[Learner]]]) -> None:
 
 def known_learners() -> dict[str, type[Learner]]:
     """Return every learner that can be named; a built-in name cannot be taken over."""
-    return {**_elsewhere(), **_BUILT_IN}
+    return {**_elsewhere(), **{name: _built_in(name) for name in _BUILT_IN}}
+
+
+def _built_in(name: str) -> type[Learner]:
+    module = import_module(f"{__name__}.{name.replace('-', '_')}")
+    learner: type[Learner] = getattr(module, _BUILT_IN[name])
+    return learner
 
 
 def make_learner(spec: LearnerSpec) -> Learner:
@@ -58,9 +64,9 @@ def make_learner(spec: LearnerSpec) -> Learner:
         raise InvalidPool(f"learner must be a name or a mapping with one, got {shown(spec)}")
     parameters = {"name": spec} if isinstance(spec, str) else dict(spec)
     name = parameters.pop("name", None)
-    kind = _BUILT_IN.get(name) if isinstance(name, str) else None
-    if kind is None and isinstance(name, str):
-        kind = _elsewhere().get(name)
+    kind = None
+    if isinstance(name, str):
+        kind = _built_in(name) if name in _BUILT_IN else _elsewhere().get(name)
     if kind is None:
         known = ", ".join(sorted(known_learners()))
         raise InvalidPool(f"learner {shown(name)} is not known; choose one of {known}")

@@ -18,7 +18,7 @@ POLL_BYTES: Final = 2**19
 """What is fetched of a partition at once; of the inputs less, so that a flood in one of them does
 not hold up the others for long."""
 
-READ_WAIT_MS: Final = 10
+READ_WAIT_MS: Final = 3
 POLL_WAIT_MS: Final = 100
 """How long a fetch waits for a record; a reader that turns to another place waits for it."""
 

@@ -52,6 +52,9 @@ MODES: Final[Mapping[str, type[Commits]]] = dict(
 SLICE_SECONDS: Final = 0.05
 """Longest wait within the client, so that what the group decides is handed on soon."""
 
+JOINING_SECONDS: Final = 0.005
+"""The same until the group has decided, on which neither client returns."""
+
 QUIET_SECONDS: Final = 5.0
 """After so long without a record or a commit, see whether a commit would still work."""
 
@@ -230,7 +233,8 @@ class KafkaLog(Log):
             self._commits.polling()
             left = max(0.0, deadline - time.monotonic())
             with reaching(self._settings):
-                blocks = self._group.poll(min(left, SLICE_SECONDS), limit)
+                most = JOINING_SECONDS if self._commits.membership is None else SLICE_SECONDS
+                blocks = self._group.poll(min(left, most), limit)
                 self._hand_over()
             blocks = [block for block in blocks if block[0][:2] in self._positions]
             if blocks:
@@ -279,7 +283,7 @@ class KafkaLog(Log):
 
     def journal_start(self, partition: int) -> int:
         self._require_owned(partition)
-        return self._edges_of([(JOURNAL, partition)])[0][0]
+        return self._scanner.start((JOURNAL, partition))
 
     def read_journal(self, partition: int, start: int) -> Iterator[Record]:
         self._require_owned(partition)

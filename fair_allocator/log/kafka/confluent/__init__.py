@@ -4,11 +4,13 @@ Callbacks run within the calls of this room, on the thread that made them.
 """
 
 import logging
-from typing import Any
+import time
+from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from fair_allocator.log.base import JOURNAL
 from fair_allocator.log.kafka.confluent.admin import Admin
 from fair_allocator.log.kafka.confluent.common import translated
 from fair_allocator.log.kafka.confluent.reading import GroupReader, Reader
@@ -28,6 +30,9 @@ from fair_allocator.log.kafka.settings import KafkaSettings
 logger = logging.getLogger("confluent_kafka")
 logger.addHandler(logging.NullHandler())
 
+FIRST_WAIT_SECONDS: Final = 0.05
+"""How long the first of several writers is waited for; the next ones twice as long each."""
+
 
 class Confluent:
     """Makes connections with confluent-kafka."""
@@ -40,6 +45,7 @@ class Confluent:
             "bootstrap.servers": settings.bootstrap_servers,
             "client.id": f"fair-allocator-{settings.instance}",
             "socket.timeout.ms": milliseconds(settings.request_seconds),
+            "reconnect.backoff.ms": 20,  # half of it, it waits before a second connection
             "reconnect.backoff.max.ms": 500,
             "security.protocol": security.protocol,
             "logger": logger,
@@ -128,21 +134,31 @@ class Confluent:
 
     def transactions(self, writer: str) -> Transactions:
         settings = self._settings
+        deadline = time.monotonic() + settings.request_seconds
+        wait = FIRST_WAIT_SECONDS
         with translated():
-            producer = self._producer(
-                transactional_id=writer,
-                transaction_timeout_ms=milliseconds(settings.transaction_seconds),
-                socket_timeout_ms=milliseconds(
-                    min(settings.request_seconds, settings.transaction_seconds)
-                ),
-            )
-            transactions = Transactions(producer, self._topics, settings.request_seconds)
-            try:
-                producer.init_transactions(settings.request_seconds)
-            except BaseException:
-                transactions.close()
-                raise
-            return transactions
+            while True:
+                producer = self._producer(
+                    transactional_id=writer,
+                    transaction_timeout_ms=milliseconds(settings.transaction_seconds),
+                    socket_timeout_ms=milliseconds(
+                        min(settings.request_seconds, settings.transaction_seconds)
+                    ),
+                )
+                try:
+                    # One that has no connection yet looks for its coordinator in 0.5 s only. The
+                    # first connection is given up when all brokers are known: so twice.
+                    for _ in range(2):
+                        producer.list_topics(self._topics[JOURNAL], settings.request_seconds)
+                    producer.init_transactions(wait)
+                    return Transactions(producer, self._topics, settings.request_seconds)
+                except KafkaException as error:
+                    if not error.args[0].retriable() or time.monotonic() > deadline:
+                        raise
+                # While the broker ends what the last writer left open, it refuses a new one, who
+                # asks again after 0.5 s: another one asks sooner.
+                del producer
+                wait *= 2
 
     def writer(self) -> Writer:
         with translated():

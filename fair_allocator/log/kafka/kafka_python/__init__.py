@@ -5,10 +5,11 @@ a lock. What a method of it does when the broker is slow or gone is in the comme
 this room were all found by breaking things.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.net.compat import KafkaNetClient
 
 from fair_allocator.log.kafka.driver import (
     POLL_BYTES,
@@ -25,6 +26,16 @@ from fair_allocator.log.kafka.kafka_python.reading import GroupReader, Reader
 from fair_allocator.log.kafka.kafka_python.writing import KeySerializer, Transactions, Writer
 from fair_allocator.log.kafka.settings import KafkaSettings
 
+METADATA_PAUSE_MS: Final = 10
+"""Between two looks at where topics are: at a start every client has two or three of them."""
+
+
+def _connections(**configs: Any) -> KafkaNetClient:
+    """Make what a client talks through, whose pause of 100 ms no setting of a client reaches."""
+    net = KafkaNetClient(**configs)
+    net.cluster.config["retry_backoff_ms"] = METADATA_PAUSE_MS
+    return net
+
 
 class KafkaPython:
     """Makes connections with kafka-python."""
@@ -39,6 +50,7 @@ class KafkaPython:
             "request_timeout_ms": milliseconds(settings.request_seconds),
             "bootstrap_timeout_ms": milliseconds(settings.request_seconds),
             "reconnect_backoff_max_ms": 500,
+            "kafka_client": _connections,
             "security_protocol": security.protocol,
         }
         if security.uses_sasl:
