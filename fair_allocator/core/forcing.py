@@ -166,7 +166,7 @@ class MaxDeficit(Forcing):
     def _begin(self, owed: list[int], round: int) -> None:
         self._owed = set(owed)
         self._crowded = False
-        self._tree: Tournament[int] | None = None
+        self._tree: Tournament | None = None
         if len(owed) > CROWD:
             self._crowd(owed, round)
 
@@ -220,7 +220,7 @@ class MaxDeficit(Forcing):
         for arm in self._owed:
             self._tournament().leave(arm, round)
 
-    def _tournament(self) -> Tournament[int]:
+    def _tournament(self) -> Tournament:
         """Return the tournament, made when it is first needed: O(k) once."""
         if self._tree is None:
             self._tree = Tournament(len(self._arms), self._duel, NEVER)
