@@ -10,6 +10,7 @@ from fractions import Fraction
 from math import gcd, lcm
 from typing import Any, NamedTuple
 
+from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.quotas import MAX_DENOMINATOR
 
@@ -54,6 +55,7 @@ class Departed(NamedTuple):
         return Departed(forced, observed, total)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Arms:
     """Columns over the arms of a pool; an arm's index is its place in the configuration.
 

@@ -8,6 +8,8 @@ from hashlib import blake2b
 
 import numpy as np
 
+from fair_allocator.core.compiling import mypyc_attr
+
 _MASK = (1 << 64) - 1
 
 
@@ -18,6 +20,7 @@ def _mixed(x: int) -> int:
     return x ^ (x >> 31)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Draws:
     """The random numbers of one pool.
 

@@ -16,6 +16,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import NamedTuple
 
 from fair_allocator.core.arms import Arms
+from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.kinetic import NOBODY, Tournament
 
 NEVER = 1 << 200
@@ -48,6 +49,7 @@ class Terms(NamedTuple):
     early: bool
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Forcing(ABC):
     """The owed arms of a pool, kept from round to round."""
 
@@ -117,6 +119,7 @@ def owed_from(arms: Arms, terms: Terms, arm: int) -> int:
     return 0 if missing < 0 else NEVER
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class EarliestDeadline(Forcing):
     """Serve the owed arm that would first exceed the bound; ties go to the lowest index.
 
@@ -154,6 +157,7 @@ class EarliestDeadline(Forcing):
         self._wait(arm, since)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class MaxDeficit(Forcing):
     """Serve the owed arm with the largest deficit; ties go to the lowest index.
 

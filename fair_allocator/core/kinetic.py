@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Sequence
 from math import inf
 from typing import Final
 
+from fair_allocator.core.compiling import mypyc_attr
+
 Duel = Callable[[int, int, int], tuple[int, int]]
 """``duel(low, high, x)`` names the winner at x, and the first place where that may change.
 
@@ -24,6 +26,7 @@ _LOWEST: Final = -1e300
 """The height of nobody's line, which is below all others for ever."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Tournament:
     """The champion among contestants ``0 .. size - 1``, each of them in or out.
 
@@ -136,6 +139,7 @@ class _Seat:
         self.until = inf
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class LineTournament:
     """The highest of the lines ``height + speed * x`` in floats; ties go to the lowest index.
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from fair_allocator.core.arms import Arms, Departed
+from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.errors import InvalidPool, InvalidReward, InvalidState, shown
 from fair_allocator.core.fairness import Fairness
@@ -31,6 +32,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Pool(Figures):
     """Arms with guaranteed minimum shares, and a learner that fills the free rounds.
 
@@ -95,7 +97,7 @@ class Pool(Figures):
         self._requests = Requests(remember)
         self._arms = Arms()
         self._arms.join(quotas, 1)
-        self._fairness = Fairness(
+        self._fairness = Fairness.begun(
             self._arms, list(quotas.values()), parse_tolerance(tolerance), rule, on_epoch
         )
         self._learner = make_learner(learner)
@@ -308,7 +310,8 @@ class Pool(Figures):
         learner: Learner | None,
         on_epoch: Callable[[Epoch], None] | None,
     ) -> "Pool":
-        pool = cls.__new__(cls)
+        make = cls.__new__
+        pool = make(cls)
         pool.name, pool.seed = state["name"], state["seed"]
         pool.rounds, pool._departed = state["rounds"], Departed(*state["departed"])
         pool._requests = Requests.from_state(**state["requests"])

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any, Literal, NamedTuple
 
+from fair_allocator.core.compiling import mypyc_attr
+
 Reason = Literal["fairness", "learner"]
 
 
@@ -50,6 +52,7 @@ class RewardOutcome(Enum):
         return self is RewardOutcome.COUNTED
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Requests:
     """Open requests, and the last ones that were closed.
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from fair_allocator.core.arms import Arms
+from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.requests import Assignment
@@ -20,6 +21,7 @@ Choice = tuple[int, float | None]
 """An arm's index and the probability with which it was chosen, None where it has no closed form."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Learner:
     """Base of the learners; `choose` is the one thing a learner must bring.
 

@@ -4,6 +4,7 @@ from math import log, sqrt
 from typing import ClassVar
 
 from fair_allocator.core.arms import Arms
+from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.kinetic import LineTournament
 from fair_allocator.core.learners.base import Choice, Learner
@@ -14,6 +15,7 @@ _MARGIN = 1e-14
 """More than rounding can move the difference of two indices: each is below 11, in two roundings."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class UCB1(Learner):
     """The arm with the largest ``mean + sqrt(2 ln t / n)``; ties go to the lowest index.
 
