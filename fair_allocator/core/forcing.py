@@ -13,13 +13,13 @@ by a kinetic tournament of deficits once there are more than a few.
 
 from abc import ABC, abstractmethod
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.kinetic import NOBODY, Tournament
 
-NEVER = 1 << 200
+NEVER: Final = 1 << 200
 """A round that does not come."""
 
 CROWD = 32
@@ -94,8 +94,10 @@ class Forcing(ABC):
 
     def _newly_owed(self, round: int) -> list[int]:
         """Take the arms filed under `round` off the wheel; return those that are owed now."""
-        owed, filed = [], self._filed
-        for arm in self._wheel.pop(round):
+        owed, filed, wheel = [], self._filed, self._wheel
+        arms = wheel[round]
+        del wheel[round]
+        for arm in arms:
             if filed[arm] == round:
                 filed[arm] = NEVER
                 since = owed_from(self._arms, self._terms, arm)
@@ -186,7 +188,8 @@ class MaxDeficit(Forcing):
         if self._crowded:
             return self._tournament().champion(round)
         if len(owed) == 1:
-            return next(iter(owed))
+            for arm in owed:
+                return arm
         return self._largest(round - 1)
 
     def served(self, arm: int, round: int) -> None:

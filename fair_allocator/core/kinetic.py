@@ -20,7 +20,7 @@ Duel = Callable[[int, int, int], tuple[int, int]]
 played again and nothing else; one that is late is a wrong champion.
 """
 
-NOBODY = -1
+NOBODY: Final = -1
 
 _LOWEST: Final = -1e300
 """The height of nobody's line, which is below all others for ever."""

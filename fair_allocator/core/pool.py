@@ -20,12 +20,12 @@ REMEMBERED: Final = 1_000
 """How many answered requests a pool remembers by default, to tell repeats from strangers."""
 
 
-_new = tuple.__new__
-_COUNTED, _REPEATED, _ARM_LEFT = (
-    RewardOutcome.COUNTED,
-    RewardOutcome.REPEATED,
-    RewardOutcome.ARM_LEFT,
-)
+# By names of their own: a global or a class's attribute is looked up in every round.
+_new: Final = tuple.__new__
+_Assignment: Final = Assignment
+_COUNTED: Final = RewardOutcome.COUNTED
+_REPEATED: Final = RewardOutcome.REPEATED
+_ARM_LEFT: Final = RewardOutcome.ARM_LEFT
 
 
 def _is_number(value: object) -> bool:
@@ -131,7 +131,7 @@ class Pool(Figures):
         self.rounds = round = played + 1
         # Assignment(...) by way of tuple: its own constructor is a Python function.
         assignment = _new(
-            Assignment,
+            _Assignment,
             (request_id, arms.names[arm], round, fairness.epoch, reason, propensity, False),
         )
         if fairness.epoch != self._peak_epoch:
@@ -145,9 +145,9 @@ class Pool(Figures):
             self._raise_peak(shortfall)
         self._requests.waiting[request_id] = assignment
         arms.pulls[arm] = pulls + 1
-        arms.pending[arm] += 1
+        arms.pending[arm] = arms.pending[arm] + 1
         if forced:
-            arms.forced[arm] += 1
+            arms.forced[arm] = arms.forced[arm] + 1
             fairness.pulled(arm, round, forced=True)
         elif not fairness.settled:
             fairness.pulled(arm, round, forced=False)
@@ -195,14 +195,14 @@ class Pool(Figures):
         assignment = requests.waiting.get(request_id)
         if assignment is None:
             return requests.outcome(request_id)
-        arm = arms.index.get(assignment.arm)
-        if arm is None or arms.joined[arm] > assignment.round:
+        arm = arms.index.get(assignment[1])  # .arm and .round by place, which is faster
+        if arm is None or arms.joined[arm] > assignment[2]:
             requests.close(assignment, _ARM_LEFT, self.rounds)
             return _ARM_LEFT
         requests.close(assignment, _REPEATED, self.rounds)
-        arms.pending[arm] -= 1
-        arms.observed[arm] += 1
-        arms.total[arm] += value
+        arms.pending[arm] = arms.pending[arm] - 1
+        arms.observed[arm] = arms.observed[arm] + 1
+        arms.total[arm] = arms.total[arm] + value
         self._learner.observed(arm, assignment, value)
         return _COUNTED
 

@@ -1,7 +1,7 @@
 """UCB1 (Auer, Cesa-Bianchi and Fischer, 2002), as in the paper's appendix."""
 
 from math import log, sqrt
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.compiling import mypyc_attr
@@ -11,7 +11,7 @@ from fair_allocator.core.learners.base import Choice, Learner
 from fair_allocator.core.learners.known import Unknown, known
 from fair_allocator.core.requests import Assignment
 
-_MARGIN = 1e-14
+_MARGIN: Final = 1e-14
 """More than rounding can move the difference of two indices: each is below 11, in two roundings."""
 
 
@@ -38,20 +38,20 @@ class UCB1(Learner):
         self._changed = {a for a in range(len(arms)) if arms.observed[a] or arms.pending[a]}
 
     def choose(self, round: int) -> Choice:
-        s, tree, unknown = sqrt(2.0 * log(round)), self._tree, self._unknown
+        s, tree, unknown = sqrt(2.0 * log(float(round))), self._tree, self._unknown
         if self._changed:
             for arm in self._changed:
                 mean, count = known(self.arms, arm)
                 if not count:
                     unknown.add(arm)
                 elif tree is not None:
-                    tree.update(arm, mean, 1.0 / sqrt(count), s)
+                    tree.update(arm, mean, 1.0 / sqrt(float(count)), s)
             self._changed.clear()
         if unknown.heap and (first := unknown.first()) is not None:
             return first, 1.0
         if tree is None:
             pairs = [known(self.arms, arm) for arm in range(len(self.arms))]
-            lines = [(mean, 1.0 / sqrt(count)) for mean, count in pairs]
+            lines = [(mean, 1.0 / sqrt(float(count))) for mean, count in pairs]
             tree = self._tree = LineTournament(lines, _MARGIN, s)
         return tree.champion(s), 1.0
 
