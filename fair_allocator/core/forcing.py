@@ -113,12 +113,13 @@ class Forcing(ABC):
 
 def owed_from(arms: Arms, terms: Terms, arm: int) -> int:
     """Return the first round in which the arm is owed if it gets no pull until then."""
-    slope = arms.slope[arm]
+    slope, unit, base = arms.slope[arm], arms.unit[arm], arms.base[arm]
     tolerance, _, early = terms
-    missing = arms.unit[arm] * (arms.pulls[arm] + tolerance) - arms.base[arm]
+    claims = arms.pulls[arm] + tolerance
     if slope:
-        return missing // slope + (1 if early else 2)
-    return 0 if missing < 0 else NEVER
+        covered = unit * (claims // slope) + (unit * (claims % slope) - base) // slope
+        return covered + (1 if early else 2)
+    return 0 if unit * claims < base else NEVER
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -138,11 +139,12 @@ class EarliestDeadline(Forcing):
     def _key(self, arm: int) -> int:
         """Return deadline and index as one integer, which a heap compares fastest."""
         arms = self._arms
-        slope = arms.slope[arm]
+        slope, unit = arms.slope[arm], arms.unit[arm]
         if not slope:
             return NEVER * self._size + arm
-        full = arms.unit[arm] * (arms.pulls[arm] + self._terms.bound + 1) - arms.base[arm]
-        return -(-full // slope) * self._size + arm
+        claims = arms.pulls[arm] + self._terms.bound + 1
+        rest = (arms.base[arm] - unit * (claims % slope)) // slope
+        return (unit * (claims // slope) - rest) * self._size + arm
 
     def pick(self, round: int) -> int:
         if round in self._wheel:
@@ -209,8 +211,9 @@ class MaxDeficit(Forcing):
         arms = self._arms
         best, best_deficit, best_unit = NOBODY, 0, 1
         for arm in self._owed:
-            unit = arms.unit[arm]
-            deficit = arms.base[arm] + arms.slope[arm] * played - unit * arms.pulls[arm]
+            unit, slope = arms.unit[arm], arms.slope[arm]
+            behind = arms.pulls[arm] - slope * (played // unit)
+            deficit = arms.base[arm] + slope * (played % unit) - unit * behind
             lead = deficit * best_unit - best_deficit * unit
             if best < 0 or lead > 0 or (lead == 0 and arm < best):
                 best, best_deficit, best_unit = arm, deficit, unit

@@ -140,14 +140,16 @@ class Pool(Figures):
         forced = reason == "fairness"
         # An arm's shortfall is at its highest just before it is pulled. Looked at in every round,
         # also where the rule says that there can be none: the peak is there to find it wrong.
-        shortfall = (arms.base[arm] + arms.slope[arm] * played) // arms.unit[arm] - pulls
+        unit, slope = arms.unit[arm], arms.slope[arm]
+        rest = (arms.base[arm] + slope * (played % unit)) // unit
+        shortfall = slope * (played // unit) + rest - pulls
         if shortfall > self._peak:
             self._raise_peak(shortfall)
         self._requests.waiting[request_id] = assignment
         arms.pulls[arm] = pulls + 1
-        arms.pending[arm] = arms.pending[arm] + 1
+        arms.pending[arm] += 1
         if forced:
-            arms.forced[arm] = arms.forced[arm] + 1
+            arms.forced[arm] += 1
             fairness.pulled(arm, round, forced=True)
         elif not fairness.settled:
             fairness.pulled(arm, round, forced=False)
@@ -200,9 +202,9 @@ class Pool(Figures):
             requests.close(assignment, _ARM_LEFT, self.rounds)
             return _ARM_LEFT
         requests.close(assignment, _REPEATED, self.rounds)
-        arms.pending[arm] = arms.pending[arm] - 1
-        arms.observed[arm] = arms.observed[arm] + 1
-        arms.total[arm] = arms.total[arm] + value
+        arms.pending[arm] -= 1
+        arms.observed[arm] += 1
+        arms.total[arm] += value
         self._learner.observed(arm, assignment, value)
         return _COUNTED
 

@@ -38,20 +38,24 @@ class UCB1(Learner):
         self._changed = {a for a in range(len(arms)) if arms.observed[a] or arms.pending[a]}
 
     def choose(self, round: int) -> Choice:
-        s, tree, unknown = sqrt(2.0 * log(float(round))), self._tree, self._unknown
+        # Times 1.0: compiled code has no roots and logarithms of integers.
+        s, tree, unknown = sqrt(2.0 * log(1.0 * round)), self._tree, self._unknown
         if self._changed:
+            arms = self.arms
             for arm in self._changed:
-                mean, count = known(self.arms, arm)
+                observed = arms.observed[arm]
+                count = observed + arms.pending[arm]
                 if not count:
                     unknown.add(arm)
                 elif tree is not None:
-                    tree.update(arm, mean, 1.0 / sqrt(float(count)), s)
+                    mean = arms.total[arm] / observed if observed else 1.0
+                    tree.update(arm, mean, 1.0 / sqrt(1.0 * count), s)
             self._changed.clear()
         if unknown.heap and (first := unknown.first()) is not None:
             return first, 1.0
         if tree is None:
             pairs = [known(self.arms, arm) for arm in range(len(self.arms))]
-            lines = [(mean, 1.0 / sqrt(float(count))) for mean, count in pairs]
+            lines = [(mean, 1.0 / sqrt(1.0 * count)) for mean, count in pairs]
             tree = self._tree = LineTournament(lines, _MARGIN, s)
         return tree.champion(s), 1.0
 
