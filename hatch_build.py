@@ -28,14 +28,11 @@ COMPILED: Final = (
     "fair_allocator/core/pool.py",
     "fair_allocator/core/requests.py",
     "fair_allocator/core/learners/base.py",
-    "fair_allocator/core/learners/epsilon_greedy.py",
-    "fair_allocator/core/learners/exp3.py",
     "fair_allocator/core/learners/known.py",
-    "fair_allocator/core/learners/t_fair_ucb.py",
     "fair_allocator/core/learners/ucb1.py",
-    "fair_allocator/core/learners/uniform.py",
 )
-"""What a decision passes through; the learners left out spend their time in numpy."""
+"""What a decision passes through. The other learners check what users hand them, which compiled
+code would refuse with errors of its own, or spend their time in numpy."""
 
 _LACKING: Final = """
 ****************************************************************************************

@@ -65,7 +65,7 @@ class Fairness:
         arms: Arms,
         quotas: Sequence[Fraction],
         tolerance: Fraction,
-        choice: str,
+        choice: str | Any,
         on_epoch: Callable[[Epoch], None] | None,
     ) -> "Fairness":
         """Make the fair side of a new pool."""
@@ -164,7 +164,7 @@ class Fairness:
         arms: Arms,
         quotas: Sequence[Fraction],
         tolerance: Fraction,
-        choice: str,
+        choice: str | Any,
         round: int,
         on_epoch: Callable[[Epoch], None],
     ) -> "Fairness":
@@ -191,7 +191,7 @@ class Fairness:
         arms: Arms,
         quotas: Sequence[Fraction],
         tolerance: Fraction,
-        choice: str,
+        choice: str | Any,
         round: int,
     ) -> None:
         rule = resolve_rule(choice, quotas)
@@ -216,7 +216,7 @@ class Fairness:
             self._announce([], round)
 
     def _want(
-        self, arms: Arms, quotas: Sequence[Fraction], tolerance: Fraction, choice: str
+        self, arms: Arms, quotas: Sequence[Fraction], tolerance: Fraction, choice: str | Any
     ) -> None:
         self._arms = arms
         self.choice = choice

@@ -14,6 +14,8 @@ from fair_allocator.core.learners import Learner, LearnerSpec, make_learner, sam
 from fair_allocator.core.quotas import Number, Shares, parse_shares, parse_tolerance
 from fair_allocator.core.requests import Assignment, Reason, Requests, RewardOutcome
 
+# `| Any` below: checked by hand, and compiled code shall not refuse it by an error of its own.
+
 STATE_VERSION: Final = 1
 
 REMEMBERED: Final = 1_000
@@ -76,11 +78,11 @@ class Pool(Figures):
         arms: Shares,
         tolerance: Number = 0,
         learner: LearnerSpec = "ucb1",
-        rule: str = "auto",
-        seed: int = 0,
+        rule: str | Any = "auto",
+        seed: int | Any = 0,
         *,
         name: str = "",
-        remember: int = REMEMBERED,
+        remember: int | Any = REMEMBERED,
         on_epoch: Callable[[Epoch], None] | None = None,
     ) -> None:
         quotas = parse_shares(arms)
@@ -89,7 +91,7 @@ class Pool(Figures):
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise InvalidPool(f"seed must be an int, got {seed!r}")
         self.name = name
-        self.seed = seed
+        self.seed: int = seed
         self.rounds = 0
         self._peak, self._peak_epoch = 0, 0
         self._violated_epochs = 0
@@ -179,7 +181,7 @@ class Pool(Figures):
 
     # -- rewards ------------------------------------------------------------------------------
 
-    def reward(self, request_id: str, value: float) -> RewardOutcome:
+    def reward(self, request_id: str, value: float | Any) -> RewardOutcome:
         """Count the reward of a request; the outcome is true only if it counted.
 
         Raises
@@ -228,7 +230,7 @@ class Pool(Figures):
         arms: Shares | None = None,
         tolerance: Number | None = None,
         learner: LearnerSpec | None = None,
-        rule: str | None = None,
+        rule: str | Any | None = None,
     ) -> Change:
         """Change the pool from the next round on, with nothing owed lost.
 

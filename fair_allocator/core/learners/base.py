@@ -47,6 +47,10 @@ class Learner:
     arms: Arms
     draws: Draws
 
+    def __init__(self) -> None:
+        # Takes nothing, and says so: compiled, a class without a constructor takes anything.
+        pass
+
     def parameters(self) -> dict[str, object]:
         """Return the keyword arguments that make an equal learner."""
         return {}
@@ -81,7 +85,7 @@ class Learner:
         """Take back what `state` gave; called after `begin`."""
 
 
-def check_probability(value: float, what: str) -> float:
+def check_probability(value: object, what: str) -> float:
     """Return a parameter that must be in (0, 1]."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
         raise InvalidPool(f"{what} must be in (0, 1], got {value!r}")

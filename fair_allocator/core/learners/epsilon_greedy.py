@@ -3,7 +3,6 @@
 from typing import ClassVar
 
 from fair_allocator.core.arms import Arms
-from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.kinetic import Tournament
 from fair_allocator.core.learners.base import Choice, check_probability
@@ -16,7 +15,6 @@ _NOW, _NEVER = 0, 1
 """Places of the tournament: means stand still."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class EpsilonGreedy(Watcher):
     """Any arm with probability epsilon, otherwise the one with the largest mean.
 

@@ -5,7 +5,6 @@ from math import exp
 from typing import ClassVar
 
 from fair_allocator.core.arms import Arms
-from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.learners.base import Choice, Learner, Plain, check_probability
 from fair_allocator.core.requests import Assignment
@@ -17,7 +16,6 @@ _LARGE, _LEAST = 2.0**500, 2.0**-1000
 """A weight above the first scales all down by it; none falls below the second and is lost."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class SumTree:
     """Weights, drawn in proportion or changed at log2(k) steps each.
 
@@ -72,7 +70,6 @@ class SumTree:
         return node - self._leaves
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class EXP3(Learner):
     """Any arm with probability gamma, otherwise one in proportion to the weights.
 

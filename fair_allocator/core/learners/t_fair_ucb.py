@@ -5,7 +5,6 @@ from math import floor
 from typing import ClassVar
 
 from fair_allocator.core.arms import Arms
-from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.learners.base import Choice, Plain
@@ -14,7 +13,6 @@ from fair_allocator.core.learners.ucb1 import UCB1
 from fair_allocator.core.requests import Assignment
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Lacking(LeastPulled):
     """The arms with fewer pulls than they need; least pulled first takes them in turns."""
 
@@ -28,7 +26,6 @@ class Lacking(LeastPulled):
         return self._arms.pulls[arm] < self.needed[arm]
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class TFairUCB(UCB1):
     """Every arm ``max(1, floor(quota * horizon))`` times, in turns, and from then on `UCB1`.
 

@@ -2,11 +2,9 @@
 
 from typing import ClassVar
 
-from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.learners.base import Choice, Learner
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Uniform(Learner):
     """Any arm with equal probability; rewards, late or not, change nothing."""
 
