@@ -14,6 +14,7 @@ from typing import Final
 
 from fair_allocator import __version__
 from fair_allocator.cli.options import PROGRAM, Formatter
+from fair_allocator.core import FORM
 from fair_allocator.errors import EX_CONFIG, EX_SOFTWARE, FairAllocatorError, InvalidPool
 
 __all__ = ["main"]
@@ -79,7 +80,8 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
         formatter_class=Formatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    version = f"{PROGRAM} {__version__} ({FORM})"
+    parser.add_argument("--version", action="version", version=version)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in argv[:1] if argv and argv[0] in _COMMANDS else _COMMANDS:
         import_module(_COMMANDS[command]).add(subparsers)

@@ -11,4 +11,12 @@ learners  one file each over one small interface
 requests  open requests, and the answered ones that are remembered
 pool      the state machine of one pool
 regret    regret, r-regret and the paper's bounds
+compiling what mypyc must know of a class
 """
+
+from typing import Final
+
+from fair_allocator.core import kinetic
+
+FORM: Final = "pure Python" if kinetic.__file__.endswith(".py") else "compiled"
+"""In which form the hot rooms are here (hatch_build.py); what they do is the same."""

@@ -3,6 +3,9 @@
 An arm's entitlement after round t is the line ``D(t) = (base + slope * t) / unit`` in integers
 of the arm's own unit. A change of quota bends the line and keeps its value, so nothing owed is
 lost; `unit` is the least common denominator of the value so far and the quota in force.
+
+Where a large number is multiplied and then divided, it is divided first and the rest is carried
+through: the same integer, and no product that outgrows a machine word however many rounds.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,6 +13,7 @@ from fractions import Fraction
 from math import gcd, lcm
 from typing import Any, NamedTuple
 
+from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.quotas import MAX_DENOMINATOR
 
@@ -54,6 +58,7 @@ class Departed(NamedTuple):
         return Departed(forced, observed, total)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Arms:
     """Columns over the arms of a pool; an arm's index is its place in the configuration.
 
@@ -145,7 +150,9 @@ class Arms:
 
     def shortfall(self, arm: int, round: int) -> int:
         """Return ``floor(entitled) - pulls`` after `round`: above the bound is a violation."""
-        return (self.base[arm] + self.slope[arm] * round) // self.unit[arm] - self.pulls[arm]
+        unit, slope = self.unit[arm], self.slope[arm]
+        rest = (self.base[arm] + slope * (round % unit)) // unit
+        return slope * (round // unit) + rest - self.pulls[arm]
 
     def check_bend(self, arm: int, quota: Fraction) -> None:
         """Refuse a quota that would give the arm's entitlement an unwieldy denominator."""

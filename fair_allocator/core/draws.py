@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
+from fair_allocator.core.compiling import mypyc_attr
+
 _MASK = (1 << 64) - 1
 
 
@@ -20,6 +22,7 @@ def _mixed(x: int) -> int:
     return x ^ (x >> 31)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Draws:
     """The random numbers of one pool.
 

@@ -16,12 +16,12 @@ nobody is owed. docs/theory.md has the reasons.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 from fractions import Fraction
 from heapq import heappop, heappush
 from typing import Any
 
 from fair_allocator.core.arms import Arms
+from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.forcing import RULES, Forcing, Terms, owed_from
 from fair_allocator.core.guarantee import Epoch, Guarantee, Standing, extent, resolve_rule
@@ -29,13 +29,13 @@ from fair_allocator.core.kinetic import NOBODY
 from fair_allocator.core.quotas import compare_sum_to_one, fits_below_one, weight
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Fairness:
     """The fair side of a pool: whom it must serve, under which rule, with which promise.
 
+    It begins with what is in force; what is wanted comes by `begun`, `changed` or `from_state`.
     `on_epoch` is told whenever something else comes into force.
     """
-
-    _forcing: Forcing | None
 
     settled: bool
     """Whether no pull can make anything else come into force."""
@@ -43,20 +43,37 @@ class Fairness:
     def __init__(
         self,
         arms: Arms,
+        rule: str,
+        terms: Terms,
+        epoch: int,
+        peak: tuple[int, Fraction],
+        reserved: list[tuple[int, int]],
+        on_epoch: Callable[[Epoch], None] | None,
+    ) -> None:
+        self.rule = rule
+        self.epoch = epoch
+        self._arms = arms
+        self._terms = terms
+        self._peak = peak
+        self._reserved = reserved
+        self._on_epoch = on_epoch
+        self._forcing: Forcing | None = None
+
+    @classmethod
+    def begun(
+        cls,
+        arms: Arms,
         quotas: Sequence[Fraction],
         tolerance: Fraction,
-        choice: str,
+        choice: str | Any,
         on_epoch: Callable[[Epoch], None] | None,
-        round: int = 1,
-    ) -> None:
-        self.epoch = 0
-        self._peak = (0, Fraction(0))
-        self._reserved: list[tuple[int, int]] = []
-        self._on_epoch = on_epoch
-        self._terms = Terms(0, 0, early=False)
-        self.rule = resolve_rule(choice, quotas)
-        self._want(arms, quotas, tolerance, choice)
-        self._take_over(round)
+    ) -> "Fairness":
+        """Make the fair side of a new pool."""
+        rule, terms = resolve_rule(choice, quotas), Terms(0, 0, early=False)
+        fairness = cls(arms, rule, terms, 0, (0, Fraction(0)), [], on_epoch)
+        fairness._want(arms, quotas, tolerance, choice)
+        fairness._take_over(1)
+        return fairness
 
     # -- the hot path -------------------------------------------------------------------------
 
@@ -127,20 +144,16 @@ class Fairness:
         cls, arms: Arms, state: Mapping[str, Any], on_epoch: Callable[[Epoch], None] | None
     ) -> "Fairness":
         """Make the fair side that `state` gave."""
-        fairness = cls.__new__(cls)
-        fairness._on_epoch = on_epoch
-        fairness.epoch = state["epoch"]
-        fairness.rule = state["rule"]
-        fairness._terms = Terms(*state["terms"])
+        terms = Terms(*state["terms"])
+        peak = state["peak"][0], Fraction(state["peak"][1])
+        reserved = [(until, load) for until, load in state["reserved"]]
+        fairness = cls(arms, state["rule"], terms, state["epoch"], peak, reserved, on_epoch)
         quotas = arms.quotas()
         for arm, quota in state["wanted"]:
             quotas[arm] = Fraction(quota)
-        fairness._reserved = [(until, load) for until, load in state["reserved"]]
-        terms = fairness._terms
         fairness._want(arms, quotas, Fraction(state["tolerance"]), state["choice"])
         fairness._terms = terms
         fairness._queue = dict.fromkeys(state["queue"])
-        fairness._peak = state["peak"][0], Fraction(state["peak"][1])
         fairness._look_around()
         return fairness
 
@@ -151,7 +164,7 @@ class Fairness:
         arms: Arms,
         quotas: Sequence[Fraction],
         tolerance: Fraction,
-        choice: str,
+        choice: str | Any,
         round: int,
         on_epoch: Callable[[Epoch], None],
     ) -> "Fairness":
@@ -160,9 +173,15 @@ class Fairness:
         `round` is the next to be played. This one is left as it is, and so is `arms` if the
         change is refused.
         """
-        other = copy(self)
-        other._reserved = list(self._reserved)
-        other._on_epoch = on_epoch
+        other = Fairness(
+            self._arms,
+            self.rule,
+            self._terms,
+            self.epoch,
+            self._peak,
+            list(self._reserved),
+            on_epoch,
+        )
         other._change(arms, quotas, tolerance, choice, round)
         other._on_epoch = self._on_epoch
         return other
@@ -172,7 +191,7 @@ class Fairness:
         arms: Arms,
         quotas: Sequence[Fraction],
         tolerance: Fraction,
-        choice: str,
+        choice: str | Any,
         round: int,
     ) -> None:
         rule = resolve_rule(choice, quotas)
@@ -197,7 +216,7 @@ class Fairness:
             self._announce([], round)
 
     def _want(
-        self, arms: Arms, quotas: Sequence[Fraction], tolerance: Fraction, choice: str
+        self, arms: Arms, quotas: Sequence[Fraction], tolerance: Fraction, choice: str | Any
     ) -> None:
         self._arms = arms
         self.choice = choice

@@ -3,11 +3,13 @@
 from fractions import Fraction
 
 from fair_allocator.core.arms import Arms, Departed
+from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.fairness import Fairness
 from fair_allocator.core.guarantee import Epoch, Guarantee
 from fair_allocator.core.learners import Learner
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Figures:
     """The readable side of a pool; nothing here changes it. By arm means O(k)."""
 

@@ -13,12 +13,13 @@ by a kinetic tournament of deficits once there are more than a few.
 
 from abc import ABC, abstractmethod
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fair_allocator.core.arms import Arms
+from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.kinetic import NOBODY, Tournament
 
-NEVER = 1 << 200
+NEVER: Final = 1 << 200
 """A round that does not come."""
 
 CROWD = 32
@@ -48,6 +49,7 @@ class Terms(NamedTuple):
     early: bool
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Forcing(ABC):
     """The owed arms of a pool, kept from round to round."""
 
@@ -92,8 +94,10 @@ class Forcing(ABC):
 
     def _newly_owed(self, round: int) -> list[int]:
         """Take the arms filed under `round` off the wheel; return those that are owed now."""
-        owed, filed = [], self._filed
-        for arm in self._wheel.pop(round):
+        owed, filed, wheel = [], self._filed, self._wheel
+        arms = wheel[round]
+        del wheel[round]
+        for arm in arms:
             if filed[arm] == round:
                 filed[arm] = NEVER
                 since = owed_from(self._arms, self._terms, arm)
@@ -109,14 +113,16 @@ class Forcing(ABC):
 
 def owed_from(arms: Arms, terms: Terms, arm: int) -> int:
     """Return the first round in which the arm is owed if it gets no pull until then."""
-    slope = arms.slope[arm]
+    slope, unit, base = arms.slope[arm], arms.unit[arm], arms.base[arm]
     tolerance, _, early = terms
-    missing = arms.unit[arm] * (arms.pulls[arm] + tolerance) - arms.base[arm]
+    claims = arms.pulls[arm] + tolerance
     if slope:
-        return missing // slope + (1 if early else 2)
-    return 0 if missing < 0 else NEVER
+        covered = unit * (claims // slope) + (unit * (claims % slope) - base) // slope
+        return covered + (1 if early else 2)
+    return 0 if unit * claims < base else NEVER
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class EarliestDeadline(Forcing):
     """Serve the owed arm that would first exceed the bound; ties go to the lowest index.
 
@@ -133,11 +139,12 @@ class EarliestDeadline(Forcing):
     def _key(self, arm: int) -> int:
         """Return deadline and index as one integer, which a heap compares fastest."""
         arms = self._arms
-        slope = arms.slope[arm]
+        slope, unit = arms.slope[arm], arms.unit[arm]
         if not slope:
             return NEVER * self._size + arm
-        full = arms.unit[arm] * (arms.pulls[arm] + self._terms.bound + 1) - arms.base[arm]
-        return -(-full // slope) * self._size + arm
+        claims = arms.pulls[arm] + self._terms.bound + 1
+        rest = (arms.base[arm] - unit * (claims % slope)) // slope
+        return (unit * (claims // slope) - rest) * self._size + arm
 
     def pick(self, round: int) -> int:
         if round in self._wheel:
@@ -154,6 +161,7 @@ class EarliestDeadline(Forcing):
         self._wait(arm, since)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class MaxDeficit(Forcing):
     """Serve the owed arm with the largest deficit; ties go to the lowest index.
 
@@ -166,7 +174,7 @@ class MaxDeficit(Forcing):
     def _begin(self, owed: list[int], round: int) -> None:
         self._owed = set(owed)
         self._crowded = False
-        self._tree: Tournament[int] | None = None
+        self._tree: Tournament | None = None
         if len(owed) > CROWD:
             self._crowd(owed, round)
 
@@ -182,7 +190,8 @@ class MaxDeficit(Forcing):
         if self._crowded:
             return self._tournament().champion(round)
         if len(owed) == 1:
-            return next(iter(owed))
+            for arm in owed:
+                return arm
         return self._largest(round - 1)
 
     def served(self, arm: int, round: int) -> None:
@@ -202,8 +211,9 @@ class MaxDeficit(Forcing):
         arms = self._arms
         best, best_deficit, best_unit = NOBODY, 0, 1
         for arm in self._owed:
-            unit = arms.unit[arm]
-            deficit = arms.base[arm] + arms.slope[arm] * played - unit * arms.pulls[arm]
+            unit, slope = arms.unit[arm], arms.slope[arm]
+            behind = arms.pulls[arm] - slope * (played // unit)
+            deficit = arms.base[arm] + slope * (played % unit) - unit * behind
             lead = deficit * best_unit - best_deficit * unit
             if best < 0 or lead > 0 or (lead == 0 and arm < best):
                 best, best_deficit, best_unit = arm, deficit, unit
@@ -220,7 +230,7 @@ class MaxDeficit(Forcing):
         for arm in self._owed:
             self._tournament().leave(arm, round)
 
-    def _tournament(self) -> Tournament[int]:
+    def _tournament(self) -> Tournament:
         """Return the tournament, made when it is first needed: O(k) once."""
         if self._tree is None:
             self._tree = Tournament(len(self._arms), self._duel, NEVER)

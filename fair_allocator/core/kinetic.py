@@ -7,25 +7,30 @@ changed line replays the matches on its way to the root only.
 See Basch, Guibas and Hershberger, "Data structures for mobile data" (1999).
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from math import inf
-from typing import Generic, TypeVar
+from typing import Final
 
-Place = TypeVar("Place", int, float)
-"""Where the lines are looked at; it only grows: a round, or a function of the round."""
+from fair_allocator.core.compiling import mypyc_attr
 
-Duel = Callable[[int, int, Place], tuple[int, Place]]
+Duel = Callable[[int, int, int], tuple[int, int]]
 """``duel(low, high, x)`` names the winner at x, and the first place where that may change.
 
 `low` is the contestant with the lower index and wins ties. A place that is early costs a match
 played again and nothing else; one that is late is a wrong champion.
 """
 
-NOBODY = -1
+NOBODY: Final = -1
+
+_LOWEST: Final = -1e300
+"""The height of nobody's line, which is below all others for ever."""
 
 
-class Tournament(Generic[Place]):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Tournament:
     """The champion among contestants ``0 .. size - 1``, each of them in or out.
+
+    They are looked at in places x, which only grow; nobody overtakes at `never`.
 
     >>> heights, speeds = [0, 5, 9], [3, 2, 0]
     >>> def duel(low, high, x):
@@ -40,16 +45,15 @@ class Tournament(Generic[Place]):
     [2, 2, 1, 1, 1, 0, 0]
     """
 
-    __slots__ = ("_duel", "_leaves", "_never", "_until", "_winner")
+    __slots__ = ("_duel", "_leaves", "_until", "_winner")
 
-    def __init__(self, size: int, duel: Duel[Place], never: Place) -> None:
+    def __init__(self, size: int, duel: Duel, never: int) -> None:
         self._leaves = 1 << max(0, size - 1).bit_length()
         self._winner = [NOBODY] * (2 * self._leaves)
-        self._until: list[Place] = [never] * (2 * self._leaves)
-        self._duel: Duel[Place] = duel
-        self._never: Place = never
+        self._until = [never] * (2 * self._leaves)
+        self._duel = duel
 
-    def enter(self, contestants: Collection[int], x: Place) -> None:
+    def enter(self, contestants: Collection[int], x: int) -> None:
         """Let contestants in: many at once in O(size), few in O(log size) each."""
         if len(contestants) * self._leaves.bit_length() < self._leaves:
             for contestant in contestants:
@@ -60,23 +64,23 @@ class Tournament(Generic[Place]):
         for node in range(self._leaves - 1, 0, -1):
             self._play(node, x)
 
-    def update(self, contestant: int, x: Place) -> None:
+    def update(self, contestant: int, x: int) -> None:
         """Take in that a contestant's line has changed, or that it has come in."""
         self._winner[self._leaves + contestant] = contestant
         self._climb(contestant, x)
 
-    def leave(self, contestant: int, x: Place) -> None:
+    def leave(self, contestant: int, x: int) -> None:
         """Take a contestant out."""
         self._winner[self._leaves + contestant] = NOBODY
         self._climb(contestant, x)
 
-    def champion(self, x: Place) -> int:
+    def champion(self, x: int) -> int:
         """Return who is on top at x, `NOBODY` if no one is in."""
         if self._until[1] <= x:
             self._refresh(1, x)
         return self._winner[1]
 
-    def _climb(self, contestant: int, x: Place) -> None:
+    def _climb(self, contestant: int, x: int) -> None:
         winner, until, duel = self._winner, self._until, self._duel
         node = (self._leaves + contestant) >> 1
         while node:
@@ -100,7 +104,7 @@ class Tournament(Generic[Place]):
             until[node] = holds
             node >>= 1
 
-    def _play(self, node: int, x: Place) -> None:
+    def _play(self, node: int, x: int) -> None:
         """Play one match again; the same as a step of `_climb`, which is inlined for speed."""
         left, right = 2 * node, 2 * node + 1
         low, high = self._winner[left], self._winner[right]
@@ -112,7 +116,7 @@ class Tournament(Generic[Place]):
             holds = min(holds, limit)
         self._until[node] = holds
 
-    def _refresh(self, node: int, x: Place) -> None:
+    def _refresh(self, node: int, x: int) -> None:
         """Play again every match below `node` whose certificate has run out."""
         for child in (2 * node, 2 * node + 1):
             if child < self._leaves and self._until[child] <= x:
@@ -120,96 +124,147 @@ class Tournament(Generic[Place]):
         self._play(node, x)
 
 
-class LineTournament(Tournament[float]):
+class _Seat:
+    """A place in the tree: the line that has won the match there, and until where it surely wins.
+
+    It has a copy of the line, so that a match looks at two seats and nowhere else.
+    """
+
+    __slots__ = ("height", "speed", "until", "winner")
+
+    def __init__(self) -> None:
+        self.winner = NOBODY
+        self.height = _LOWEST
+        self.speed = 0.0
+        self.until = inf
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class LineTournament:
     """The highest of the lines ``height + speed * x`` in floats; ties go to the lowest index.
 
-    Both lists belong to the caller, who changes them and calls `update`. Matches are decided by
-    that very formula, so the champion is the one a plain loop would find. Values closer than
-    `margin`, which must exceed what rounding can do to their difference, may change places at
-    any x: such a match is played again each time, unless the two lines are the same.
+    Matches are decided by that very formula, so the champion is the one a plain loop would find.
+    Values closer than `margin`, which must exceed what rounding can do to their difference, may
+    change places at any x: such a match is played again each time, unless the two lines are the
+    same. `x` only grows, from the one that the tournament begins with.
 
     A champion found twice in a row *reigns*: it is taken out of the tree and compared with the
     best of the others, which costs O(1) however often its own line changes.
+
+    >>> race = LineTournament([(0.0, 3.0), (5.0, 2.0), (9.0, 0.0)], margin=1e-9, x=0.0)
+    >>> [race.champion(float(x)) for x in range(7)]
+    [2, 2, 1, 1, 1, 0, 0]
     """
 
-    __slots__ = ("_heights", "_last", "_margin", "_reigning", "_speeds")
+    __slots__ = ("_last", "_leaves", "_margin", "_reigning", "_seats", "_throne")
 
-    def __init__(self, heights: list[float], speeds: list[float], margin: float) -> None:
-        super().__init__(len(heights), self._match, inf)
-        self._heights = heights
-        self._speeds = speeds
+    def __init__(self, lines: Sequence[tuple[float, float]], margin: float, x: float) -> None:
         self._margin = margin
         self._last = self._reigning = NOBODY
+        self._throne = _Seat()
+        self._leaves = 1 << max(0, len(lines) - 1).bit_length()
+        self._seats = [_Seat() for _ in range(2 * self._leaves)]
+        for contestant, (height, speed) in enumerate(lines):
+            seat = self._seats[self._leaves + contestant]
+            seat.winner, seat.height, seat.speed = contestant, height, speed
+        for node in range(self._leaves - 1, 0, -1):
+            self._play(node, x)
+
+    def update(self, contestant: int, height: float, speed: float, x: float) -> None:
+        """Take in that a contestant's line has changed."""
+        if contestant == self._reigning:
+            self._throne.height = height
+            self._throne.speed = speed
+            return
+        seat = self._seats[self._leaves + contestant]
+        seat.winner = contestant
+        seat.height = height
+        seat.speed = speed
+        self._climb(contestant, x)
 
     def champion(self, x: float) -> int:
-        if self._until[1] <= x:
+        """Return who is on top at x."""
+        first = self._seats[1]
+        if first.until <= x:
             self._refresh(1, x)
-        best, reigning = self._winner[1], self._reigning
+        best, reigning, throne = first.winner, self._reigning, self._throne
         if reigning >= 0:
-            if best < 0:
-                return reigning
-            heights, speeds = self._heights, self._speeds
-            lead = (heights[reigning] + speeds[reigning] * x) - (heights[best] + speeds[best] * x)
+            lead = (throne.height + throne.speed * x) - (first.height + first.speed * x)
             if lead > 0 or (lead == 0 and reigning < best):
                 return reigning
             self._reigning = NOBODY
-            self.update(reigning, x)
+            self.update(reigning, throne.height, throne.speed, x)
         elif best == self._last:
             self._reigning = best
-            self.leave(best, x)
+            throne.height, throne.speed = first.height, first.speed
+            seat = self._seats[self._leaves + best]
+            seat.winner, seat.height, seat.speed = NOBODY, _LOWEST, 0.0
+            self._climb(best, x)
         self._last = best
         return best
 
-    def _match(self, low: int, high: int, x: float) -> tuple[int, float]:
-        heights, speeds = self._heights, self._speeds
-        height, speed = heights[low] - heights[high], speeds[low] - speeds[high]
-        lead = (heights[low] + speeds[low] * x) - (heights[high] + speeds[high] * x)
-        if lead < 0:
-            return high, self._holds(-lead, -height, -speed, x)
-        return low, self._holds(lead, height, speed, x)
-
-    def _holds(self, lead: float, height: float, speed: float, x: float) -> float:
-        """Return until where a lead surely lasts; `height` and `speed` are differences too."""
-        if lead < self._margin:
-            return inf if height == 0 == speed else x
-        return (height - self._margin) / -speed if speed < 0 else inf
-
-    def update(self, contestant: int, x: float) -> None:
-        """Climb with `_match` written out: calling it would double the time."""
-        if contestant == self._reigning:
-            return
-        winner, until, margin = self._winner, self._until, self._margin
-        heights, speeds = self._heights, self._speeds
+    def _climb(self, contestant: int, x: float) -> None:
+        """Play the matches on the way from a contestant's seat to the root again."""
+        seats, margin = self._seats, self._margin
         node = self._leaves + contestant
-        winner[node] = best = contestant
-        holds, height, speed = inf, heights[contestant], speeds[contestant]
+        seat = seats[node]
+        best, height, speed, holds = seat.winner, seat.height, seat.speed, inf
         value = height + speed * x
         while node > 1:
-            other = node ^ 1
-            rival = winner[other]
-            if until[other] < holds:
-                holds = until[other]
-            if rival >= 0:
-                rival_height, rival_speed = heights[rival], speeds[rival]
-                rival_value = rival_height + rival_speed * x
-                lead = value - rival_value
-                if lead >= margin:
-                    if rival_speed > speed:
-                        limit = (height - rival_height - margin) / (rival_speed - speed)
-                        if limit < holds:
-                            holds = limit
-                else:
-                    if lead > -margin:
-                        if x < holds and (height != rival_height or speed != rival_speed):
-                            holds = x
-                    elif speed > rival_speed:
-                        limit = (rival_height - height - margin) / (speed - rival_speed)
-                        if limit < holds:
-                            holds = limit
-                    if lead < 0 or (lead == 0 and rival < best):
-                        best, height, speed, value = rival, rival_height, rival_speed, rival_value
+            rival = seats[node ^ 1]
+            if rival.until < holds:
+                holds = rival.until
+            rival_height, rival_speed = rival.height, rival.speed
+            rival_value = rival_height + rival_speed * x
+            lead = value - rival_value
+            if lead >= margin:
+                if rival_speed > speed:
+                    limit = (height - rival_height - margin) / (rival_speed - speed)
+                    if limit < holds:
+                        holds = limit
+            else:
+                if lead > -margin:
+                    if x < holds and (height != rival_height or speed != rival_speed):
+                        holds = x
+                elif speed > rival_speed:
+                    limit = (rival_height - height - margin) / (speed - rival_speed)
+                    if limit < holds:
+                        holds = limit
+                if lead < 0 or (lead == 0 and rival.winner < best):
+                    best, height, speed = rival.winner, rival_height, rival_speed
+                    value = rival_value
             node >>= 1
-            if best == winner[node] != contestant and holds >= until[node]:
+            seat = seats[node]
+            if best == seat.winner != contestant and holds >= seat.until:
                 return  # nothing above sees a difference; the old certificate is safe
-            winner[node] = best
-            until[node] = holds
+            seat.winner = best
+            seat.height = height
+            seat.speed = speed
+            seat.until = holds
+
+    def _play(self, node: int, x: float) -> None:
+        """Play one match again, as a step of `_climb` would from below."""
+        low, high = self._seats[2 * node], self._seats[2 * node + 1]
+        lead = (low.height + low.speed * x) - (high.height + high.speed * x)
+        best, other = (high, low) if lead < 0 else (low, high)
+        height, speed = best.height - other.height, best.speed - other.speed
+        holds = min(low.until, high.until)
+        if abs(lead) < self._margin:
+            if height or speed:
+                holds = min(holds, x)
+        elif speed < 0:
+            holds = min(holds, (height - self._margin) / -speed)
+        seat = self._seats[node]
+        seat.winner, seat.height, seat.speed, seat.until = (
+            best.winner,
+            best.height,
+            best.speed,
+            holds,
+        )
+
+    def _refresh(self, node: int, x: float) -> None:
+        """Play again every match below `node` whose certificate has run out."""
+        for child in (2 * node, 2 * node + 1):
+            if child < self._leaves and self._seats[child].until <= x:
+                self._refresh(child, x)
+        self._play(node, x)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from fair_allocator.core.arms import Arms, Departed
+from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.errors import InvalidPool, InvalidReward, InvalidState, shown
 from fair_allocator.core.fairness import Fairness
@@ -13,24 +14,27 @@ from fair_allocator.core.learners import Learner, LearnerSpec, make_learner, sam
 from fair_allocator.core.quotas import Number, Shares, parse_shares, parse_tolerance
 from fair_allocator.core.requests import Assignment, Reason, Requests, RewardOutcome
 
+# `| Any` below: checked by hand, and compiled code shall not refuse it by an error of its own.
+
 STATE_VERSION: Final = 1
 
 REMEMBERED: Final = 1_000
 """How many answered requests a pool remembers by default, to tell repeats from strangers."""
 
 
-_new = tuple.__new__
-_COUNTED, _REPEATED, _ARM_LEFT = (
-    RewardOutcome.COUNTED,
-    RewardOutcome.REPEATED,
-    RewardOutcome.ARM_LEFT,
-)
+# By names of their own: a global or a class's attribute is looked up in every round.
+_new: Final = tuple.__new__
+_Assignment: Final = Assignment
+_COUNTED: Final = RewardOutcome.COUNTED
+_REPEATED: Final = RewardOutcome.REPEATED
+_ARM_LEFT: Final = RewardOutcome.ARM_LEFT
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Pool(Figures):
     """Arms with guaranteed minimum shares, and a learner that fills the free rounds.
 
@@ -74,11 +78,11 @@ class Pool(Figures):
         arms: Shares,
         tolerance: Number = 0,
         learner: LearnerSpec = "ucb1",
-        rule: str = "auto",
-        seed: int = 0,
+        rule: str | Any = "auto",
+        seed: int | Any = 0,
         *,
         name: str = "",
-        remember: int = REMEMBERED,
+        remember: int | Any = REMEMBERED,
         on_epoch: Callable[[Epoch], None] | None = None,
     ) -> None:
         quotas = parse_shares(arms)
@@ -87,7 +91,7 @@ class Pool(Figures):
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise InvalidPool(f"seed must be an int, got {seed!r}")
         self.name = name
-        self.seed = seed
+        self.seed: int = seed
         self.rounds = 0
         self._peak, self._peak_epoch = 0, 0
         self._violated_epochs = 0
@@ -95,7 +99,7 @@ class Pool(Figures):
         self._requests = Requests(remember)
         self._arms = Arms()
         self._arms.join(quotas, 1)
-        self._fairness = Fairness(
+        self._fairness = Fairness.begun(
             self._arms, list(quotas.values()), parse_tolerance(tolerance), rule, on_epoch
         )
         self._learner = make_learner(learner)
@@ -129,7 +133,7 @@ class Pool(Figures):
         self.rounds = round = played + 1
         # Assignment(...) by way of tuple: its own constructor is a Python function.
         assignment = _new(
-            Assignment,
+            _Assignment,
             (request_id, arms.names[arm], round, fairness.epoch, reason, propensity, False),
         )
         if fairness.epoch != self._peak_epoch:
@@ -138,7 +142,9 @@ class Pool(Figures):
         forced = reason == "fairness"
         # An arm's shortfall is at its highest just before it is pulled. Looked at in every round,
         # also where the rule says that there can be none: the peak is there to find it wrong.
-        shortfall = (arms.base[arm] + arms.slope[arm] * played) // arms.unit[arm] - pulls
+        unit, slope = arms.unit[arm], arms.slope[arm]
+        rest = (arms.base[arm] + slope * (played % unit)) // unit
+        shortfall = slope * (played // unit) + rest - pulls
         if shortfall > self._peak:
             self._raise_peak(shortfall)
         self._requests.waiting[request_id] = assignment
@@ -175,7 +181,7 @@ class Pool(Figures):
 
     # -- rewards ------------------------------------------------------------------------------
 
-    def reward(self, request_id: str, value: float) -> RewardOutcome:
+    def reward(self, request_id: str, value: float | Any) -> RewardOutcome:
         """Count the reward of a request; the outcome is true only if it counted.
 
         Raises
@@ -193,8 +199,8 @@ class Pool(Figures):
         assignment = requests.waiting.get(request_id)
         if assignment is None:
             return requests.outcome(request_id)
-        arm = arms.index.get(assignment.arm)
-        if arm is None or arms.joined[arm] > assignment.round:
+        arm = arms.index.get(assignment[1])  # .arm and .round by place, which is faster
+        if arm is None or arms.joined[arm] > assignment[2]:
             requests.close(assignment, _ARM_LEFT, self.rounds)
             return _ARM_LEFT
         requests.close(assignment, _REPEATED, self.rounds)
@@ -224,7 +230,7 @@ class Pool(Figures):
         arms: Shares | None = None,
         tolerance: Number | None = None,
         learner: LearnerSpec | None = None,
-        rule: str | None = None,
+        rule: str | Any | None = None,
     ) -> Change:
         """Change the pool from the next round on, with nothing owed lost.
 
@@ -308,7 +314,8 @@ class Pool(Figures):
         learner: Learner | None,
         on_epoch: Callable[[Epoch], None] | None,
     ) -> "Pool":
-        pool = cls.__new__(cls)
+        make = cls.__new__
+        pool = make(cls)
         pool.name, pool.seed = state["name"], state["seed"]
         pool.rounds, pool._departed = state["rounds"], Departed(*state["departed"])
         pool._requests = Requests.from_state(**state["requests"])

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fair_allocator import Assignment, Pool
+from fair_allocator.core import FORM
 from fair_allocator.core.learners import known_learners
 from fair_allocator.core.quotas import Number
 
@@ -240,7 +241,7 @@ def test_a_learner_says_what_it_costs_and_what_makes_it_again(name: str) -> None
     kind = known_learners()[name]
     assert kind.name == name
     assert kind.cost.startswith("O(")
-    assert kind.__doc__
+    assert kind.__doc__ or FORM == "compiled"  # which has no texts of classes
     pool = Pool(POOLS[0], learner=SPECS[name])
     parameters = pool.learner.parameters()
     assert kind(**parameters).parameters() == parameters

@@ -9,6 +9,7 @@ import pytest
 
 from fair_allocator import __version__, cli
 from fair_allocator.cli import main
+from fair_allocator.core import FORM
 from fair_allocator.core.learners import Learner, known_learners
 from fair_allocator.core.learners.uniform import Uniform
 from fair_allocator.errors import InvalidPool, JournalBroken, LogUnavailable
@@ -88,7 +89,10 @@ def test_every_command_is_listed(capsys: Capture) -> None:
 def test_the_version_is_printed(capsys: Capture) -> None:
     with pytest.raises(SystemExit) as end:
         main(["--version"])
-    assert (end.value.code, capsys.readouterr().out) == (0, f"fair-allocator {__version__}\n")
+    assert (end.value.code, capsys.readouterr().out) == (
+        0,
+        f"fair-allocator {__version__} ({FORM})\n",
+    )
 
 
 @pytest.mark.parametrize("words", [[], ["dance"], ["send", "request"], ["audit", "--fast"]])

@@ -25,6 +25,7 @@ PURE = {
     "heapq",
     "itertools",
     "math",
+    "mypy_extensions",  # by the type checker and the compiler; not there when it runs
     "numpy",
     "operator",
     "re",

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from fair_allocator.core.arms import Arms
+from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.requests import Assignment
@@ -20,6 +21,7 @@ Choice = tuple[int, float | None]
 """An arm's index and the probability with which it was chosen, None where it has no closed form."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Learner:
     """Base of the learners; `choose` is the one thing a learner must bring.
 
@@ -44,6 +46,10 @@ class Learner:
 
     arms: Arms
     draws: Draws
+
+    def __init__(self) -> None:
+        # Takes nothing, and says so: compiled, a class without a constructor takes anything.
+        pass
 
     def parameters(self) -> dict[str, object]:
         """Return the keyword arguments that make an equal learner."""
@@ -79,7 +85,7 @@ class Learner:
         """Take back what `state` gave; called after `begin`."""
 
 
-def check_probability(value: float, what: str) -> float:
+def check_probability(value: object, what: str) -> float:
     """Return a parameter that must be in (0, 1]."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
         raise InvalidPool(f"{what} must be in (0, 1], got {value!r}")

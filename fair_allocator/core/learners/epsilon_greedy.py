@@ -1,6 +1,5 @@
 """Epsilon-greedy (Sutton and Barto, "Reinforcement Learning", section 2.2)."""
 
-from math import inf
 from typing import ClassVar
 
 from fair_allocator.core.arms import Arms
@@ -11,6 +10,9 @@ from fair_allocator.core.learners.known import Unknown, Watcher, known
 
 _EXPLORE, _ANY = 0, 1
 """Purposes of the draws."""
+
+_NOW, _NEVER = 0, 1
+"""Places of the tournament: means stand still."""
 
 
 class EpsilonGreedy(Watcher):
@@ -41,17 +43,17 @@ class EpsilonGreedy(Watcher):
         every = range(len(arms))
         self._unknown = Unknown(arms)
         self._known = [known(arms, arm) for arm in every]
-        self._tree = Tournament(len(arms), self._duel, inf)
-        self._tree.enter(every, 0.0)
+        self._tree = Tournament(len(arms), self._duel, _NEVER)
+        self._tree.enter(every, _NOW)
         self._changed: set[int] = set()
 
-    def _duel(self, low: int, high: int, x: float) -> tuple[int, float]:  # noqa: ARG002
+    def _duel(self, low: int, high: int, x: int) -> tuple[int, int]:  # noqa: ARG002
         """Compare two means, which stand still until something happens to one of the arms."""
         low_mean, low_count = self._known[low]
         high_mean, high_count = self._known[high]
         if high_mean > low_mean or (high_mean == low_mean and high_count < low_count):
-            return high, inf
-        return low, inf
+            return high, _NEVER
+        return low, _NEVER
 
     def _look(self, arm: int) -> None:
         self._known[arm] = known(self.arms, arm)
@@ -60,9 +62,9 @@ class EpsilonGreedy(Watcher):
 
     def _champion(self) -> int:
         for arm in self._changed:
-            self._tree.update(arm, 0.0)
+            self._tree.update(arm, _NOW)
         self._changed.clear()
-        return self._tree.champion(0.0)
+        return self._tree.champion(_NOW)
 
     def choose(self, round: int) -> Choice:
         first = self._unknown.first()

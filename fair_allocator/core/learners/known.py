@@ -3,6 +3,7 @@
 from heapq import heapify, heappop, heappush
 
 from fair_allocator.core.arms import Arms
+from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.learners.base import Learner
 from fair_allocator.core.requests import Assignment
 
@@ -16,6 +17,7 @@ def known(arms: Arms, arm: int) -> tuple[float, int]:
     return arms.total[arm] / observed if observed else 1.0, observed + arms.pending[arm]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Watcher(Learner):
     """A learner that looks at an arm again whenever something has happened to it."""
 
@@ -32,6 +34,7 @@ class Watcher(Learner):
         self._look(arm)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class LeastPulled:
     """The arms for which `_holds` is true, least pulled first; ties go to the lowest index.
 
@@ -64,6 +67,7 @@ class LeastPulled:
         return None
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Unknown(LeastPulled):
     """The arms of which nothing is known or on its way."""
 

@@ -1,19 +1,21 @@
 """UCB1 (Auer, Cesa-Bianchi and Fischer, 2002), as in the paper's appendix."""
 
 from math import log, sqrt
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from fair_allocator.core.arms import Arms
+from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.kinetic import LineTournament
 from fair_allocator.core.learners.base import Choice, Learner
-from fair_allocator.core.learners.known import Unknown
+from fair_allocator.core.learners.known import Unknown, known
 from fair_allocator.core.requests import Assignment
 
-_MARGIN = 1e-14
+_MARGIN: Final = 1e-14
 """More than rounding can move the difference of two indices: each is below 11, in two roundings."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class UCB1(Learner):
     """The arm with the largest ``mean + sqrt(2 ln t / n)``; ties go to the lowest index.
 
@@ -31,32 +33,30 @@ class UCB1(Learner):
     def begin(self, arms: Arms, draws: Draws) -> None:
         super().begin(arms, draws)
         self._unknown = Unknown(arms)
-        self._mean = [0.0] * len(arms)
-        self._width = [0.0] * len(arms)
         self._tree: LineTournament | None = None
         # What happens to an arm between two choices is looked at once, when it matters.
         self._changed = {a for a in range(len(arms)) if arms.observed[a] or arms.pending[a]}
 
     def choose(self, round: int) -> Choice:
-        s, mean, width, tree = sqrt(2.0 * log(round)), self._mean, self._width, self._tree
+        # Times 1.0: compiled code has no roots and logarithms of integers.
+        s, tree, unknown = sqrt(2.0 * log(1.0 * round)), self._tree, self._unknown
         if self._changed:
             arms = self.arms
             for arm in self._changed:
                 observed = arms.observed[arm]
-                known = observed + arms.pending[arm]
-                if known:
-                    mean[arm] = arms.total[arm] / observed if observed else 1.0
-                    width[arm] = 1.0 / sqrt(known)
-                    if tree is not None:
-                        tree.update(arm, s)
-                else:
-                    self._unknown.add(arm)
+                count = observed + arms.pending[arm]
+                if not count:
+                    unknown.add(arm)
+                elif tree is not None:
+                    mean = arms.total[arm] / observed if observed else 1.0
+                    tree.update(arm, mean, 1.0 / sqrt(1.0 * count), s)
             self._changed.clear()
-        if self._unknown.heap and (first := self._unknown.first()) is not None:
+        if unknown.heap and (first := unknown.first()) is not None:
             return first, 1.0
         if tree is None:
-            tree = self._tree = LineTournament(mean, width, _MARGIN)
-            tree.enter(range(len(mean)), s)
+            pairs = [known(self.arms, arm) for arm in range(len(self.arms))]
+            lines = [(mean, 1.0 / sqrt(1.0 * count)) for mean, count in pairs]
+            tree = self._tree = LineTournament(lines, _MARGIN, s)
         return tree.champion(s), 1.0
 
     def assigned(self, arm: int, assignment: Assignment) -> None:  # noqa: ARG002
