@@ -7,7 +7,9 @@ import argparse
 from pathlib import Path
 
 from benchmarks.contestants import Start, mabwiser, naive_numpy, naive_python, ours, river
+from benchmarks.pure import pure
 from benchmarks.timing import Timing, side_by_side, table
+from fair_allocator.core import FORM
 
 ARMS = (10, 100, 1_000, 10_000, 100_000)
 ROUNDS = (1_000_000, 1_000_000_000_000)
@@ -21,6 +23,8 @@ def measure(k: int, t: int, *, others: bool, quick: bool) -> dict[str, Timing]:
         DEADLINE: ours(start, "earliest-deadline"),
         NUMPY: naive_numpy(start),
     }
+    if FORM != "pure Python":
+        contestants["ours, pure Python"] = pure(start)
     if others:
         contestants["plain Python"] = naive_python(start)
         contestants["river UCB"] = river(start)
@@ -30,6 +34,7 @@ def measure(k: int, t: int, *, others: bool, quick: bool) -> dict[str, Timing]:
 
 def compare(quick: bool) -> dict[int, dict[str, Timing]]:
     measured = {}
+    print(f"Ours is {FORM}")
     print("Nanoseconds a decision (select, count, reward), each arm pulled before; medians")
     rows: list[list[object]] = [["arms"]]
     for k in ARMS:
@@ -74,8 +79,8 @@ def plot(measured: dict[int, dict[str, Timing]], path: Path) -> None:
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
-    markers = "osD^vP"
-    colours = ("#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#009E73", "#CC79A7")
+    markers = "osD^vPX"
+    colours = ("#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#009E73", "#CC79A7", "#000000")
     for place, name in enumerate(measured[ARMS[0]]):
         axes.loglog(
             list(measured),

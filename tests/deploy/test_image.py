@@ -16,6 +16,7 @@ import pytest
 from tests.broker.java import free_port
 from tests.deploy.files import DEPLOY, ROOT
 from tests.deploy.processes import awaited, environment, fetched, running
+from tests.needs import lacks, needs
 
 pytestmark = pytest.mark.xdist_group("image")
 
@@ -80,7 +81,9 @@ def build(image: Image) -> None:
         *names, target = text.split()
         for name in names:
             copy(ROOT / name, source / target / name if target == "./" else source / target)
-    (step,) = arguments("RUN")
+    compiler, step = arguments("RUN")
+    assert " gcc " in compiler
+    needs("gcc")
     python = image.root / "bin" / "python"
     python.parent.mkdir()
     base = SYSTEM_PYTHON if SYSTEM_PYTHON.exists() else sys.executable
@@ -129,11 +132,20 @@ def test_the_image_starts_the_program_that_is_installed(image: Image) -> None:
     assert "demo" in image.run("--help")
 
 
+def test_what_is_installed_is_compiled(image: Image) -> None:
+    program = SYSTEM_PYTHON if SYSTEM_PYTHON.exists() else Path(sys.executable)
+    code = "import sysconfig; print(sysconfig.get_path('include'))"
+    headers = subprocess.run([program, "-c", code], capture_output=True, text=True, check=True)
+    if not (Path(headers.stdout.strip()) / "Python.h").exists():
+        lacks(f"no headers of {program}: scripts/debian-packages installs them as root")
+    assert image.run("--version").strip().endswith("(compiled)")
+
+
 def test_nothing_that_only_builds_is_left_in_it(image: Image) -> None:
     assert not list(image.root.glob("opt/fair-allocator/bin/pip*"))
     installed = {path.name.split("-")[0] for path in image.root.rglob("*.dist-info")}
     assert {"fair_allocator", "pydantic", "confluent_kafka"} <= installed
-    assert not installed & {"pip", "hatchling", "pytest", "mypy", "matplotlib"}
+    assert not installed & {"pip", "hatchling", "pytest", "mypy", "setuptools", "matplotlib"}
 
 
 def test_the_configuration_in_the_image_can_be_served(image: Image) -> None:

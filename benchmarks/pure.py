@@ -1,0 +1,47 @@
+"""Ours in pure Python, in a process of its own: beside the compiled form in one run.
+
+python -m benchmarks.pure K T reads numbers of steps, one a line, does so many and says so.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.contestants import Start, ours
+from benchmarks.timing import Steps
+
+ROOT = Path(__file__).parents[1]
+
+
+def pure(start: Start) -> Steps:
+    """Do the steps in a process that finds this tree's sources first."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.pure", str(start.k), str(start.t)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+
+    def steps(count: int) -> None:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        print(count, file=child.stdin, flush=True)
+        assert child.stdout.readline() == "pure Python\n"
+
+    return steps
+
+
+def main() -> None:
+    from fair_allocator.core import FORM
+
+    steps = ours(Start(*map(int, sys.argv[1:])))
+    for line in sys.stdin:
+        steps(int(line))
+        print(FORM, flush=True)
+
+
+if __name__ == "__main__":
+    main()
