@@ -11,12 +11,12 @@ from tests.deduplicated import Deduplicated
 from tests.requirement import Broken
 
 
-def answer(offset: int, arm: str = "a", **more: object) -> bytes:
+def answer(offset: int, arm: str = "a", **more: bool) -> bytes:
     folded = {"requests": offset + 1, "rewards": 0, "controls": 0}
     return json.dumps({"type": "assignment", "arm": arm, "folded": folded, **more}).encode()
 
 
-def letter(offset: int, reason: str = "not-json", **more: object) -> bytes:
+def letter(offset: int, reason: str = "not-json", **more: bool) -> bytes:
     return json.dumps({"topic": "rewards", "offset": offset, "reason": reason, **more}).encode()
 
 
@@ -27,11 +27,12 @@ def client() -> Iterator[SqliteClient]:
 
 
 def test_what_comes_again_is_read_once_and_without_its_mark(client: SqliteClient) -> None:
-    again = {"redelivered": True}
-    answers = [answer(0), answer(0, **again), answer(1, **again), answer(1), answer(0, **again)]
+    first, second = answer(0, redelivered=True), answer(1, redelivered=True)
+    answers = [answer(0), first, second, answer(1), first]
     client.append_many([Incoming("assignments", None, value, 0) for value in answers])
     client.append_many(
-        [Incoming("dead-letters", None, value, 0) for value in (letter(5), letter(5, **again))]
+        Incoming("dead-letters", None, value, 0)
+        for value in (letter(5), letter(5, redelivered=True))
     )
     once = Deduplicated(client)
     assert [record.value for record in once.read("assignments", 0)] == [answer(0), answer(1)]
