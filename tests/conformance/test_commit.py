@@ -8,9 +8,11 @@ import pytest
 from fair_allocator.errors import CommitFailed, LogError, OffsetGone
 from fair_allocator.log import INPUTS, Incoming, LogClient, Outgoing
 from fair_allocator.log.base import HINT_BYTES
-from tests.conformance.conftest import PARTITIONS, LogFactory, Service
+from tests.conformance.conftest import IN_EVERY_MODE, PARTITIONS, LogFactory, Service
 
 EVERY = range(PARTITIONS)
+
+pytestmark = IN_EVERY_MODE
 
 
 def contents(client: LogClient, topic: str, partition: int) -> list[bytes | None]:

@@ -11,7 +11,7 @@ from fair_allocator.errors import OffsetGone
 from fair_allocator.log import INPUTS, TOPICS, Incoming, LogClient, Outgoing, Record
 from fair_allocator.log.base import RECORD_BYTES
 from fair_allocator.log.partitioner import partition_for
-from tests.conformance.conftest import PARTITIONS, LogFactory
+from tests.conformance.conftest import IN_EVERY_MODE, PARTITIONS, LogFactory
 
 EVERY = range(PARTITIONS)
 
@@ -67,6 +67,7 @@ def test_a_record_without_key_and_partition_goes_anywhere(client: LogClient) -> 
     assert [record.offset for record in client.read("requests", partition)] == [offset]
 
 
+@IN_EVERY_MODE
 def test_values_of_a_megabyte_pass_both_ways(log_factory: LogFactory, client: LogClient) -> None:
     large = os.urandom(RECORD_BYTES - 4)
     client.append("requests", b"pool", large)
@@ -141,6 +142,7 @@ def test_many_threads_append_without_loss_and_in_their_own_order(log_factory: Lo
 # -- owning and polling ---------------------------------------------------------------------------
 
 
+@IN_EVERY_MODE
 def test_partitions_are_gained_within_polls_each_once(log_factory: LogFactory) -> None:
     service = log_factory.service()
     assert service.calls == []
@@ -168,6 +170,7 @@ def test_what_the_handler_raises_comes_out_of_the_poll(log_factory: LogFactory) 
     service.log.seek(service.owned[0], {})
 
 
+@IN_EVERY_MODE
 def test_a_gained_partition_may_be_restored_and_committed_at_once(log_factory: LogFactory) -> None:
     def restore(partition: int) -> None:
         log = service.log
@@ -203,6 +206,7 @@ def test_each_partition_comes_in_the_order_of_its_offsets(
             assert came[topic, p] == list(client.read(topic, p))
 
 
+@IN_EVERY_MODE
 def test_only_inputs_are_polled(log_factory: LogFactory, client: LogClient) -> None:
     service = log_factory.service().owning()
     service.log.commit([Outgoing("assignments", 0, None, b"out"), *journal(b"entry")], {}, {})

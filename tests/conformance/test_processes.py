@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from fair_allocator.log import INPUTS, Incoming
 from tests.conformance.conftest import (
+    IN_ONE_MODE,
     PARTITIONS,
     PATIENCE_SECONDS,
     SHARED_BETWEEN_PROCESSES,
@@ -24,7 +26,7 @@ from tests.conformance.conftest import (
 EVERY = range(PARTITIONS)
 PROGRAM = Path(__file__).with_name("child.py")
 
-pytestmark = pytest.mark.parametrize("log_factory", SHARED_BETWEEN_PROCESSES, indirect=True)
+shared = partial(pytest.mark.parametrize, "log_factory", indirect=True)
 
 
 @contextmanager
@@ -48,6 +50,7 @@ def progress(process: subprocess.Popen[bytes]) -> Iterator[int]:
         yield int(line)
 
 
+@shared([name for name in SHARED_BETWEEN_PROCESSES if name in IN_ONE_MODE])
 def test_many_processes_append_without_loss_and_in_their_own_order(log_factory: LogFactory) -> None:
     names, count = ["ann", "bob", "cyd", "dan"], 40
     with ExitStack() as running:
@@ -95,11 +98,12 @@ def check_answers(log_factory: LogFactory) -> int:
     return answers
 
 
+@shared(SHARED_BETWEEN_PROCESSES)
 def test_a_killed_service_has_committed_all_or_nothing(log_factory: LogFactory) -> None:
     chance = random.Random(20)
     client = log_factory.client()
     total = 0
-    for _ in range(6):
+    for _ in range(6 if log_factory.make.exactly_once else 3):
         inputs = [
             Incoming(chance.choice(INPUTS), b"k", b"v", chance.choice(EVERY)) for _ in range(400)
         ]
@@ -122,6 +126,7 @@ def test_a_killed_service_has_committed_all_or_nothing(log_factory: LogFactory) 
     assert check_answers(log_factory) == total
 
 
+@shared(SHARED_BETWEEN_PROCESSES)
 def test_a_service_commits_while_others_append(log_factory: LogFactory) -> None:
     names, count = ["ann", "bob"], 100
     with (
