@@ -1,10 +1,11 @@
 """The learners, by name, and how a user's own one is found."""
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
+from functools import cache
 
 from fair_allocator.core.errors import InvalidPool, shown
 from fair_allocator.core.learners.base import Choice, Learner, Plain
+from fair_allocator.core.learners.ucb1 import UCB1
 
 __all__ = [
     "Choice",
@@ -20,18 +21,6 @@ __all__ = [
 LearnerSpec = str | Mapping[str, object] | Learner
 """A name, a mapping with ``name`` and the learner's parameters, or a learner."""
 
-_BUILT_IN = {
-    "ucb1": "UCB1",
-    "kl-ucb": "KLUCB",
-    "thompson": "Thompson",
-    "epsilon-greedy": "EpsilonGreedy",
-    "exp3": "EXP3",
-    "uniform": "Uniform",
-    "t-fair-ucb": "TFairUCB",
-    "lfg": "LFG",
-}
-"""The class of each, in a module of its name: loaded when asked for, since numpy takes long."""
-
 _elsewhere: Callable[[], Mapping[str, type[Learner]]] = dict
 
 
@@ -43,13 +32,22 @@ def find_more(finder: Callable[[], Mapping[str, type[Learner]]]) -> None:
 
 def known_learners() -> dict[str, type[Learner]]:
     """Return every learner that can be named; a built-in name cannot be taken over."""
-    return {**_elsewhere(), **{name: _built_in(name) for name in _BUILT_IN}}
+    return {**_elsewhere(), **_built_in()}
 
 
-def _built_in(name: str) -> type[Learner]:
-    module = import_module(f"{__name__}.{name.replace('-', '_')}")
-    learner: type[Learner] = getattr(module, _BUILT_IN[name])
-    return learner
+@cache
+def _built_in() -> dict[str, type[Learner]]:
+    """Load all that come with the core, most of which need numpy: that takes a while."""
+    from fair_allocator.core.learners.epsilon_greedy import EpsilonGreedy
+    from fair_allocator.core.learners.exp3 import EXP3
+    from fair_allocator.core.learners.kl_ucb import KLUCB
+    from fair_allocator.core.learners.lfg import LFG
+    from fair_allocator.core.learners.t_fair_ucb import TFairUCB
+    from fair_allocator.core.learners.thompson import Thompson
+    from fair_allocator.core.learners.uniform import Uniform
+
+    kinds = UCB1, KLUCB, Thompson, EpsilonGreedy, EXP3, Uniform, TFairUCB, LFG
+    return {kind.name: kind for kind in kinds}
 
 
 def make_learner(spec: LearnerSpec) -> Learner:
@@ -64,9 +62,11 @@ def make_learner(spec: LearnerSpec) -> Learner:
         raise InvalidPool(f"learner must be a name or a mapping with one, got {shown(spec)}")
     parameters = {"name": spec} if isinstance(spec, str) else dict(spec)
     name = parameters.pop("name", None)
-    kind = None
-    if isinstance(name, str):
-        kind = _built_in(name) if name in _BUILT_IN else _elsewhere().get(name)
+    kind: type[Learner] | None = None
+    if name == UCB1.name:
+        kind = UCB1  # without a look at the others
+    elif isinstance(name, str):
+        kind = _built_in().get(name) or _elsewhere().get(name)
     if kind is None:
         known = ", ".join(sorted(known_learners()))
         raise InvalidPool(f"learner {shown(name)} is not known; choose one of {known}")
