@@ -12,7 +12,15 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic_core import SchemaValidator, core_schema
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
@@ -214,6 +222,17 @@ class DeadLetter(_Published):
     """The record's value, in base64."""
     truncated: bool = False
     """Whether key and value are only the beginning: more would not fit in a record."""
+
+    @classmethod
+    def read(cls, value: bytes | None) -> "DeadLetter | None":
+        """Read a record of the topic; None if it is no letter, but a mark of what was sent again.
+
+        >>> DeadLetter.read(b'{"replayed":[0]}')
+        """
+        try:
+            return cls.model_validate_json(value or b"")
+        except ValidationError:
+            return None
 
     def original(self) -> tuple[bytes | None, bytes | None]:
         """Return key and value as they came."""

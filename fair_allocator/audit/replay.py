@@ -101,7 +101,7 @@ class _Partition:
         self._unusable = {
             (letter.topic, letter.offset)
             for record in client.read("dead-letters", partition)
-            for letter in (DeadLetter.model_validate_json(record.value or b""),)
+            if (letter := DeadLetter.read(record.value)) is not None
         }
         for name, (pool, fingerprint) in pools.items():
             if settings.lives_here(name, partition):

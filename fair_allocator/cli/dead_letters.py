@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from pydantic import ValidationError
-
 from fair_allocator.cli.options import (
     Subparsers,
     add_command,
@@ -111,12 +109,9 @@ def _letters(client: LogClient, arguments: argparse.Namespace) -> Iterator[Lette
         gone = _replayed(client, partition, end)
         seen: set[tuple[str, int]] = set()
         for record in client.read(TOPIC, partition, stop=end):
-            if _is_mark(record.key, record.value):
+            content = DeadLetter.read(record.value)
+            if content is None:
                 continue
-            try:
-                content = DeadLetter.model_validate_json(record.value or b"")
-            except ValidationError:
-                continue  # nobody but the service should write here
             place = content.topic, content.offset
             if place in seen:
                 continue  # delivered again

@@ -70,6 +70,20 @@ def test_expiries_by_time_alone_are_decided_again(
     assert "decided again, all" in capsys.readouterr().out
 
 
+def test_letters_that_were_sent_again_are_decided_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = Site.made(tmp_path, POOLS)
+    site.control("nobody", "pause")
+    site.serve()
+    assert len(site.events("dead-letters")) == 1
+    assert site("dead-letters", "replay") == 0
+    site.request("tasks", "1")
+    site.serve()
+    assert site("audit", "--replay") == 0
+    assert "decided again, all" in capsys.readouterr().out
+
+
 def test_a_forged_choice_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     site = Site.made(tmp_path, POOLS)
     story(site, 1)
