@@ -55,8 +55,7 @@ CREATE TABLE records (
 _OFFSET: Final = (1 << OFFSET_BITS) - 1
 
 _value = itemgetter(3)
-_new = tuple.__new__
-"""Makes a Record; its own constructor is a Python function."""
+_new = tuple.__new__  # makes a Record, whose own constructor is a Python function
 
 _ROWS: Final = 25
 _INSERT: Final = "INSERT INTO records VALUES (?, ?, ?, ?)"

@@ -1,12 +1,15 @@
 """Whatever is sent, one dead letter comes of it, with its bytes, and the service goes on."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from fair_allocator.events import Reason, Request, Reward, read_request, read_reward
 from fair_allocator.shard.outbox import LETTER_VALUE_BYTES
+from fair_allocator.shard.unusable import unusable
 from tests.served import ARMS, Served
 
 
@@ -269,3 +272,35 @@ def test_refused_control_leaves_no_trace(served: Served) -> None:
         served.turn()
         assert served.shard.table.dump(["p"]) == before
     assert served.reasons() == ["refused"] * (1 + len(REFUSED))
+
+
+# -- the two ways to read ---------------------------------------------------------------------
+
+
+def verdict(read: Callable[[bytes], object], value: bytes) -> tuple[Reason, str] | None:
+    try:
+        read(value)
+    except ValidationError as error:
+        return unusable(error).reason, str(unusable(error))
+    return None
+
+
+@pytest.mark.parametrize(
+    ("model", "read", "values"),
+    [
+        (Request, read_request, {**UNREADABLE, **NO_EVENT, **REQUESTS, "good": request()}),
+        (Reward, read_reward, {**UNREADABLE, **NO_EVENT, **REWARDS, "good": reward()}),
+    ],
+)
+def test_service_reads_events_as_their_models_do(
+    model: type[Request | Reward],
+    read: Callable[[bytes], object],
+    values: dict[str, bytes | None],
+) -> None:
+    verdicts = {
+        what: (verdict(read, value), verdict(model.model_validate_json, value))
+        for what, value in values.items()
+        if value is not None
+    }
+    assert verdicts["good"] == (None, None)
+    assert [what for what, (fields, whole) in verdicts.items() if fields != whole] == []
