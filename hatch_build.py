@@ -90,7 +90,8 @@ def compiled(root: Path, folder: Path) -> dict[str, str]:
 
     libraries, name = folder / "libraries", "fair_allocator"
     # Types are checked elsewhere, strictly; here numpy need not even be installed.
-    options = ["--config-file=", "--ignore-missing-imports", f"--cache-dir={folder / 'cache'}"]
+    options = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
+    options.append(f"--cache-dir={folder / 'cache'}")
     with chdir(root):
         extensions = mypycify(
             [*options, *COMPILED], group_name=name, target_dir=str(folder / "c"), debug_level="0"

@@ -3,15 +3,12 @@
 An arm's entitlement after round t is the line ``D(t) = (base + slope * t) / unit`` in integers
 of the arm's own unit. A change of quota bends the line and keeps its value, so nothing owed is
 lost; `unit` is the least common denominator of the value so far and the quota in force.
-
-Where a large number is multiplied and then divided, it is divided first and the rest is carried
-through: the same integer, and no product that outgrows a machine word however many rounds.
 """
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from math import gcd, lcm
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.errors import InvalidPool
@@ -20,6 +17,13 @@ from fair_allocator.core.quotas import MAX_DENOMINATOR
 MAX_UNIT = 10**36
 """Largest denominator of an entitlement: many changes between odd fractions would reach it."""
 
+
+SMALL: Final = 1 << 30
+"""Rounds and pulls below this are multiplied with a line's integers as they are.
+
+Larger ones are divided first and the rest is carried through: the same integer, and no product
+that outgrows a machine word, which is what compiled code is slow at.
+"""
 
 _SMALL_UNIT = MAX_UNIT // MAX_DENOMINATOR
 

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final, NamedTuple
 
-from fair_allocator.core.arms import Arms
+from fair_allocator.core.arms import SMALL, Arms
 from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.kinetic import NOBODY, Tournament
 
@@ -116,10 +116,13 @@ def owed_from(arms: Arms, terms: Terms, arm: int) -> int:
     slope, unit, base = arms.slope[arm], arms.unit[arm], arms.base[arm]
     tolerance, _, early = terms
     claims = arms.pulls[arm] + tolerance
-    if slope:
+    if not slope:
+        return 0 if unit * claims < base else NEVER
+    if claims < SMALL:
+        covered = (unit * claims - base) // slope
+    else:
         covered = unit * (claims // slope) + (unit * (claims % slope) - base) // slope
-        return covered + (1 if early else 2)
-    return 0 if unit * claims < base else NEVER
+    return covered + (1 if early else 2)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
-from fair_allocator.core.arms import Arms, Departed
+from fair_allocator.core.arms import SMALL, Arms, Departed
 from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.errors import InvalidPool, InvalidReward, InvalidState, shown
@@ -142,9 +142,10 @@ class Pool(Figures):
         forced = reason == "fairness"
         # An arm's shortfall is at its highest just before it is pulled. Looked at in every round,
         # also where the rule says that there can be none: the peak is there to find it wrong.
-        unit, slope = arms.unit[arm], arms.slope[arm]
-        rest = (arms.base[arm] + slope * (played % unit)) // unit
-        shortfall = slope * (played // unit) + rest - pulls
+        if played < SMALL:
+            shortfall = (arms.base[arm] + arms.slope[arm] * played) // arms.unit[arm] - pulls
+        else:
+            shortfall = arms.shortfall(arm, played)
         if shortfall > self._peak:
             self._raise_peak(shortfall)
         self._requests.waiting[request_id] = assignment
