@@ -1,4 +1,4 @@
-"""Compiles the hot rooms of the core into the wheel, with mypyc, where there is a C compiler.
+"""Compiles the hot rooms into the wheel, with mypyc, where there is a C compiler.
 
 The wheel has the sources too, and without the compiled rooms it behaves the same, only slower. An
 editable installation is never compiled: who edits a source wants that source to run.
@@ -30,6 +30,11 @@ COMPILED: Final = (
     "fair_allocator/core/learners/base.py",
     "fair_allocator/core/learners/known.py",
     "fair_allocator/core/learners/ucb1.py",
+    "fair_allocator/shard/hosted.py",
+    "fair_allocator/shard/journal.py",
+    "fair_allocator/shard/outbox.py",
+    "fair_allocator/shard/shard.py",
+    "fair_allocator/shard/table.py",
 )
 """What a decision passes through. The other learners check what users hand them, which compiled
 code would refuse with errors of its own, or spend their time in numpy."""
@@ -41,7 +46,7 @@ It behaves as the compiled one does and takes two to three times as long for a d
 ****************************************************************************************"""
 
 
-class CompiledCore(BuildHookInterface[Any]):
+class CompiledRooms(BuildHookInterface[Any]):
     """Adds the compiled rooms to a wheel; says loudly if it cannot."""
 
     PLUGIN_NAME = "custom"
@@ -59,7 +64,7 @@ class CompiledCore(BuildHookInterface[Any]):
         build_data["force_include"].update(built)
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
-        self.app.display_info(f"compiled {len(COMPILED)} rooms of the core")
+        self.app.display_info(f"compiled {len(COMPILED)} rooms")
 
     def finalize(
         self,

@@ -23,6 +23,7 @@ SHORT: Final = (
     "tests/property/test_every_learner.py",
     "tests/property/test_identical_to_reference.py",
     "tests/unit/test_bad_input.py",
+    "tests/unit/test_counterexamples.py",
     "tests/unit/test_forcing.py",
     "tests/unit/test_learner_exp3.py",
     "tests/unit/test_learners.py",
@@ -31,6 +32,17 @@ SHORT: Final = (
     "tests/unit/test_rooms.py",
 )
 """The tests of the core that are done in a minute; fairness itself is played through below."""
+
+SHARD: Final = (
+    "tests/crash/test_failing.py",
+    "tests/crash/test_recovery.py",
+    "tests/unit/test_bad_events.py",
+    "tests/unit/test_poison.py",
+    "tests/unit/test_record_limits.py",
+    "tests/unit/test_replay.py",
+    "tests/unit/test_shard.py",
+    "tests/unit/test_shard_records.py",
+)
 
 FAIRNESS: Final = (
     "tests/property/test_fairness_exhaustive.py::test_no_learner_breaks_the_bound_of_three_arms",
@@ -107,8 +119,8 @@ def test_every_room_that_should_be_is_compiled(installed: Path) -> None:
     assert said.strip().endswith("(compiled)")
 
 
-@pytest.mark.parametrize("tests", [SHORT, FAIRNESS], ids=["rules", "fairness"])
-def test_the_core_s_tests_pass_against_it(installed: Path, tests: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("tests", [SHORT, FAIRNESS, SHARD], ids=["rules", "fairness", "shard"])
+def test_the_tests_of_the_sources_pass_against_it(installed: Path, tests: tuple[str, ...]) -> None:
     without = ("-p", "no:cacheprovider", "-p", "no:xdist")
     said = python(installed, "-m", "pytest", "-q", *without, *tests)
     assert " passed" in said.splitlines()[-1]
