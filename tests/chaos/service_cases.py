@@ -41,12 +41,14 @@ def zombie_comes_back(site: Site) -> None:
     for round in range(site.rounds(2)):
         asleep, awake = (one, two) if round % 2 == 0 else (two, one)
         time.sleep(site.rng.uniform(0.2, 0.6))
-        before = awake.restored(), asleep.restored(), asleep.kept()
+        restored = awake.restored()
         asleep.suspend()
-        awake.serving(after=before[0])  # what the other had
-        time.sleep(site.rng.uniform(0.0, 0.5))
+        before = asleep.restored(), asleep.kept()
+        # Until it is given up: shards are restored meanwhile that an earlier rebalance moved.
+        time.sleep(site.settings.session_seconds + site.rng.uniform(0.0, 0.5))
+        awake.serving(after=restored)
         asleep.resume()
-        asleep.back(*before[1:])
+        asleep.back(*before)
 
 
 def instances_come_and_go(site: Site) -> None:
