@@ -2,7 +2,7 @@
 
     python -m benchmarks.embedded [--quick]
 
-All poll the same requests and rewards, at most 1,000 records at a time, from a SQLite log on this
+All poll the same requests and rewards, at most 4,000 records at a time, from a SQLite log on this
 disk, and commit after every poll, with the offsets of the inputs. The copy loops look into nothing
 and keep no state: one copies every record it reads, the other drops the rewards and copies each
 request only. The service commits the assignment it decided, several times as long as a request, and
@@ -26,7 +26,7 @@ from fair_allocator.log.sqlite import SqliteClient, SqliteLog
 from fair_allocator.service import Service, ServiceSettings, calm_collector
 from fair_allocator.shard import ShardSettings, restore
 
-PARTITIONS, BATCH = 4, 1_000
+PARTITIONS, BATCH, FED = 4, 4_000, 1_000
 SERVICE = "the service decides"
 
 
@@ -41,8 +41,8 @@ def settings(arms: int) -> ServiceSettings:
 def feed(path: Path, first: int, count: int, pools: int) -> None:
     """Append requests, and a reward for each, a thousand of either at a time."""
     with SqliteClient(path, PARTITIONS) as client:
-        for begin in range(first, first + count, BATCH):
-            numbers = range(begin, min(begin + BATCH, first + count))
+        for begin in range(first, first + count, FED):
+            numbers = range(begin, min(begin + FED, first + count))
             names = [f"pool-{number % pools}" for number in numbers]
             events = list(zip(numbers, names, strict=True))
             client.append_many(
@@ -182,8 +182,8 @@ def restoring(pools: int, opened: int, *, snapshot: bool) -> list[object]:
         service = Service(log, chosen if snapshot else replace(chosen, snapshot_entries=10**9))
         log.open(service)
         with SqliteClient(path, PARTITIONS) as client:
-            for begin in range(0, opened, BATCH):
-                names = [f"pool-{n % pools}" for n in range(begin, begin + BATCH)]
+            for begin in range(0, opened, FED):
+                names = [f"pool-{n % pools}" for n in range(begin, begin + FED)]
                 client.append_many(
                     Incoming("requests", name.encode(), _json(request_id=f"r{n}", pool=name))
                     for n, name in enumerate(names, begin)

@@ -32,7 +32,7 @@ from tests.chaos.instance import Instance
 from tests.kafka_logs import make_topics
 
 PARTITIONS, POOLS, ARMS = 4, 64, 10
-PER_SECOND = 500
+PER_SECOND, FED = 500, 1_000
 
 CONFIGURATION = """
 [log]
@@ -98,9 +98,9 @@ def event(topic: str, number: int) -> Incoming:
 
 def feed(sender: KafkaClient, first: int, count: int, *topics: str) -> None:
     """Append requests, and a reward for each, a thousand of either at a time."""
-    for begin in range(first, first + count, BATCH):
+    for begin in range(first, first + count, FED):
         for topic in topics:
-            sender.append_many(event(topic, n) for n in range(begin, begin + BATCH))
+            sender.append_many(event(topic, n) for n in range(begin, begin + FED))
 
 
 # -- throughput -----------------------------------------------------------------------------------

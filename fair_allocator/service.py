@@ -51,7 +51,7 @@ class ServiceSettings:
 
     shard: ShardSettings = field(default_factory=ShardSettings)
     pools: Mapping[str, FilePool] = field(default_factory=dict)
-    batch_records: int = 1_000
+    batch_records: int = 4_000
     poll_seconds: float = 0.2
     tick_seconds: float = 1.0
     give_up_seconds: float = 60.0

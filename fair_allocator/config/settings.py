@@ -162,7 +162,7 @@ class KafkaSection(_Section):
 class ServiceSettings(_Section):
     """Section ``service``."""
 
-    batch_records: _Count = 1000
+    batch_records: Annotated[int, Field(ge=1, le=10_000)] = 4000
     """Most records folded in one commit."""
     poll_seconds: _Span = 0.2
     """Seconds a poll waits for records."""
