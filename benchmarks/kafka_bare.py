@@ -45,7 +45,11 @@ def bare_kafka_python(servers: str, prefix: str) -> Step:
         metrics_enabled=False,
         partition_assignment_strategy=[RangePartitionAssignor],
     )
-    consumer.subscribe([prefix + topic for topic in INPUTS])
+    topics = [prefix + topic for topic in INPUTS]
+    for topic in topics:  # else it finds them changed, joins a second time, and may hang in it
+        consumer.partitions_for_topic(topic)
+    consumer.subscribe(topics)
+    consumer.topics()
     producer = KafkaProducer(
         bootstrap_servers=servers,
         transactional_id=f"{prefix}bare",
