@@ -39,15 +39,21 @@ test: programs lint types  ## Lint, types and the whole test suite
 demo: $(READY)  ## See it at work
 	$(BIN)/python -m fair_allocator demo
 
-bench: $(READY)  ## Measure decisions, the service and memory, compiled; on a quiet machine
+bench: export PYTHONPATH := $(CURDIR)/$(COMPILED)
+bench: export PYTHONSAFEPATH := 1
+bench: $(READY) programs  ## Measure everything, compiled; on a quiet machine, half an hour
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,bench]'
 	rm -rf $(COMPILED)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --target $(COMPILED) .
-	PYTHONPATH=$(COMPILED) $(BIN)/python -P -m fair_allocator --version
-	PYTHONPATH=$(COMPILED) $(BIN)/python -P -m benchmarks.decision
-	PYTHONPATH=$(COMPILED) $(BIN)/python -P -m benchmarks.embedded
-	PYTHONPATH=$(COMPILED) $(BIN)/python -P -m benchmarks.memory
-	PYTHONPATH=$(COMPILED) $(BIN)/python -P -m benchmarks.observe
+	$(BIN)/python -m fair_allocator --version
+	$(BIN)/python -m benchmarks.decision
+	$(BIN)/python -m benchmarks.embedded
+	$(BIN)/python -m benchmarks.memory
+	$(BIN)/python -m benchmarks.observe
+	$(BIN)/python -m benchmarks.kafka --delivery exactly_once at_least_once
+	$(BIN)/python -m benchmarks.kafka --delivery exactly_once at_least_once --client confluent
+	$(BIN)/python -m benchmarks.takeover
+	$(BIN)/python -m benchmarks.takeover --client confluent
 
 clean:  ## Remove what was built
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
