@@ -289,6 +289,12 @@ class Service:
             # Of inputs that were never read, what is left: their beginning may be gone.
             shard.begin_at(self.log.seek(partition, {}))
         self.shards[partition], self._snapshots[partition] = shard, snapshots
+        # What is in the journal was committed after all, though its answer was lost.
+        self._failed = {
+            (topic, p): to
+            for (topic, p), to in self._failed.items()
+            if p != partition or shard.offsets[topic] < to
+        }
         self._take_up_file(shard)
         took = self._monotonic() - began
         self._probe.restored(took)

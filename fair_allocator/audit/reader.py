@@ -32,6 +32,7 @@ class _Partition:
     """How far the records of a partition say their inputs had been folded."""
 
     whole: bool
+    deliveries: Deliveries
     answered: int = 0
     """One above the last answered request's offset."""
     requests: int = 0
@@ -56,7 +57,7 @@ class Audit:
         record fed is at offset 0. In a log without, what comes before a pool's first complete
         epoch record is not covered; in a whole one it is an offence.
     deliveries
-        How many records back one that is delivered again is looked for.
+        How many records of its partition back one that is delivered again is looked for.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Audit:
         self._partitions: dict[int, _Partition] = {}
         self._pools: dict[str, PoolAudit] = {}
         self._place: tuple[int | None, int] = (None, 0)
-        self._deliveries = Deliveries(deliveries)
+        self._deliveries = deliveries
         self._records = 0
         self._redelivered = 0
         self._offences = 0
@@ -95,7 +96,7 @@ class Audit:
         elif at != partition:
             self._offend(_pool(event), f"says it is of partition {at}", _round(event))
             return
-        if self._deliveries.is_again(value):
+        if self._partitions[at].deliveries.is_again(value):
             self._redelivered += 1
             return
         self._fold(event, self._partitions[at])
@@ -123,7 +124,7 @@ class Audit:
 
     def _begin(self, partition: int, offset: int) -> None:
         whole = offset == 0 if self._whole is None else self._whole
-        self._partitions[partition] = _Partition(whole)
+        self._partitions[partition] = _Partition(whole, Deliveries(self._deliveries))
 
     def _meet(self, name: str, partition: int) -> PoolAudit:
         whole = self._partitions[partition].whole

@@ -82,9 +82,13 @@ def observed_aside(configuration: Configuration, observer: Observer) -> Iterator
     ending = threading.Event()
 
     def serve() -> None:
-        if not ending.wait(HEAD_START_SECONDS):
+        if ending.wait(HEAD_START_SECONDS):
+            return
+        try:
             with observed(configuration, observer):
                 ending.wait()
+        except Exception:
+            logger.exception("no metrics and no page; deciding goes on")
 
     thread = threading.Thread(target=serve, name="observing", daemon=True)
     thread.start()

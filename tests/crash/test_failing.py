@@ -62,6 +62,26 @@ def test_service_gives_up_on_what_fails_for_ever_though_other_steps_succeed(hous
     assert served.now == 10.5
 
 
+def test_a_commit_whose_answer_was_lost_is_held_against_nobody_later(house: House) -> None:
+    served = house(service={"give_up_seconds": 10})
+    log = served.service.log
+    commit = log.commit
+
+    def unanswered(*arguments: Any) -> list[int]:
+        commit(*arguments)
+        raise CommitFailed("no answer")
+
+    served.request("one")
+    with patch.object(log, "commit", unanswered):
+        served.service.step()
+    served.turn()
+    served.now = 60.0
+    with patch.object(log, "poll", side_effect=LogUnavailable("a moment's outage")):
+        served.service.step()
+    served.serve("two")
+    assert [e["round"] for e in served.out("assignment")] == [1, 2]
+
+
 def test_failed_trim_costs_nothing_but_space(house: House) -> None:
     served = house(service=TINY)
     failing = LogUnavailable("no permission to delete records")

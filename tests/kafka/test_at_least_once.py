@@ -148,6 +148,20 @@ def test_whoever_comes_after_a_killed_one_publishes_what_it_left(
 
 
 @pytest.mark.parametrize(("kind", "number"), MOMENTS)
+def test_who_is_interrupted_and_still_closes_claims_no_publication(kind: str, number: int) -> None:
+    cluster = Cluster()
+    instance = one(cluster)
+    ask(cluster)
+    at(instance.member, kind, number, kill)
+    with pytest.raises(Killed):
+        instance.turn()
+    instance.member.before.clear()
+    instance.log.close()
+    one(cluster, seed=2).turn()
+    check(cluster)
+
+
+@pytest.mark.parametrize(("kind", "number"), MOMENTS)
 @pytest.mark.parametrize("delivery", DELIVERIES)
 def test_a_zombie_publishes_nothing_that_another_decided_otherwise(
     kind: str, number: int, delivery: str

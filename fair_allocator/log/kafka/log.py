@@ -331,8 +331,11 @@ class KafkaLog(Log):
                 raise DriverError(f"partition {min(alien)} is not owned")
             after = commits.after(touched, offsets, hints)
             given = commits.write(outgoing, after)
-        except (DriverError, LogError) as error:
+        except BaseException as error:
+            # Whatever it was, also what is no failure of the log: only the journal can tell now.
             self._spoil()
+            if not isinstance(error, DriverError | LogError):
+                raise
             if isinstance(error, InstanceFenced | LogLocked):
                 with reaching(self._settings):
                     raise

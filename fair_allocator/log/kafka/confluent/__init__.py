@@ -158,7 +158,7 @@ class Confluent:
                 # While the broker ends what the last writer left open, it refuses a new one, who
                 # asks again after 0.5 s: another one asks sooner.
                 del producer
-                wait *= 2
+                wait = min(2 * wait, max(FIRST_WAIT_SECONDS, deadline - time.monotonic()))
 
     def writer(self) -> Writer:
         with translated():

@@ -1,4 +1,4 @@
-"""The adapter of kafka-python, through its public interface only.
+"""The adapter of kafka-python, through its public interface but for one pause (`_connections`).
 
 Its listeners run on a thread of the client while the one that polls waits, so nothing here needs
 a lock. What a method of it does when the broker is slow or gone is in the comments: the guards of
@@ -31,7 +31,11 @@ METADATA_PAUSE_MS: Final = 10
 
 
 def _connections(**configs: Any) -> KafkaNetClient:
-    """Make what a client talks through, whose pause of 100 ms no setting of a client reaches."""
+    """Make what a client talks through, whose pause of 100 ms no setting of a client reaches.
+
+    The one look behind the public interface, for half a second of every start; the version is
+    pinned, and a release without this place would say so at once.
+    """
     net = KafkaNetClient(**configs)
     net.cluster.config["retry_backoff_ms"] = METADATA_PAUSE_MS
     return net
