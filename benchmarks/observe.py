@@ -19,8 +19,8 @@ How it is measured, on a machine that does nothing else:
 - `reporting` is the loop's own processor time for views, `serving` that of all other threads: since
   they take turns with the loop, their sum is what the loop must lose.
 - `by processor` compares the processor time a request takes of the whole process, which other
-  processes disturb less than the clock. It leaves out what the loop waits for a thread that has its turn and no
-  core; on a machine where both cores are free, that is next to nothing.
+  processes disturb less than the clock. It leaves out what the loop waits for a thread that has its
+  turn and no core; on a machine where both cores are free, that is next to nothing.
 """
 
 import argparse
