@@ -4,6 +4,7 @@ Clients differ in their default. Java's and kafka-python's is "murmur2"; "crc32"
 (its "consistent" partitioner), from which most other languages' clients inherit.
 """
 
+import itertools
 import zlib
 from collections.abc import Callable
 from functools import lru_cache
@@ -32,6 +33,30 @@ def hash_named(partitioner: str) -> Callable[[bytes], int]:
         known = ", ".join([*_HASHES, "none"])
         raise ConfigurationError(f"no partitioner is called {partitioner!r}, only {known}")
     return _HASHES[partitioner]
+
+
+class Placing:
+    """Finds the partition of each record that a sender appends: by its key, or else in turn.
+
+    >>> placing = Placing("murmur2")
+    >>> placing.partition(b"pool-1", 8), placing.partition(None, 8), placing.partition(None, 8)
+    (1, 0, 1)
+    """
+
+    def __init__(self, partitioner: str) -> None:
+        if partitioner != "none":
+            hash_named(partitioner)
+        self._partitioner = partitioner
+        self._keyless = itertools.count()
+
+    def partition(self, key: bytes | None, partitions: int) -> int:
+        """Return the partition of a record that does not name one."""
+        if key is None:
+            return next(self._keyless) % partitions
+        partition = partition_for(key, partitions, self._partitioner)
+        if partition is None:
+            raise ValueError('with the partitioner "none", every record must name its partition')
+        return partition
 
 
 def murmur2(key: bytes) -> int:

@@ -4,7 +4,6 @@ A commit survives the loss of power. Any number of processes may append and read
 time; one service at a time holds the log, and owns all its partitions.
 """
 
-import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -24,7 +23,7 @@ from fair_allocator.log.base import (
     Record,
 )
 from fair_allocator.log.interleaving import by_time
-from fair_allocator.log.partitioner import hash_named, partition_for
+from fair_allocator.log.partitioner import Placing
 from fair_allocator.log.sqlite_file import BUSY_SECONDS, File, Memory, Path, Place, place_of
 from fair_allocator.log.sqlite_store import CHUNK_BYTES, Store, gone
 from fair_allocator.log.sqlite_trim import Trimmer, cost
@@ -286,11 +285,8 @@ class SqliteClient(LogClient):
         busy_seconds: float = BUSY_SECONDS,
         clock: Clock = wall_clock,
     ) -> None:
-        if partitioner != "none":
-            hash_named(partitioner)
-        self._partitioner = partitioner
+        self._placing = Placing(partitioner)
         self._clock = clock
-        self._keyless = itertools.count()
         self._store = place_of(source, busy_seconds).open(partitions)
 
     @property
@@ -308,7 +304,7 @@ class SqliteClient(LogClient):
         rows = [
             (
                 topic,
-                self._partition_for(key) if partition is None else partition,
+                self._placing.partition(key, self.partitions) if partition is None else partition,
                 key,
                 value,
                 now if timestamp is None else timestamp,
@@ -320,14 +316,6 @@ class SqliteClient(LogClient):
         with self._store.transaction():
             offsets = self._store.insert(rows)
         return [(row[1], offset) for row, offset in zip(rows, offsets, strict=True)]
-
-    def _partition_for(self, key: bytes | None) -> int:
-        if key is None:
-            return next(self._keyless) % self.partitions
-        partition = partition_for(key, self.partitions, self._partitioner)
-        if partition is None:
-            raise ValueError('with the partitioner "none", every record must name its partition')
-        return partition
 
     def read(
         self, topic: str, partition: int, start: int | None = None, stop: int | None = None

@@ -1,6 +1,5 @@
 """Anyone's side of the log on Kafka."""
 
-import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from uuid import uuid4
@@ -13,7 +12,7 @@ from fair_allocator.log.kafka.reading import Scanner, gone, reaching
 from fair_allocator.log.kafka.settings import KafkaSettings
 from fair_allocator.log.kafka.topics import partitions_of
 from fair_allocator.log.kafka.transaction import commit
-from fair_allocator.log.partitioner import hash_named, partition_for
+from fair_allocator.log.partitioner import Placing
 
 
 class KafkaClient(LogClient):
@@ -30,12 +29,9 @@ class KafkaClient(LogClient):
     def __init__(
         self, driver: Driver, settings: KafkaSettings, *, partitioner: str = "murmur2"
     ) -> None:
-        if partitioner != "none":
-            hash_named(partitioner)
         self._driver = driver
         self._settings = settings
-        self._partitioner = partitioner
-        self._keyless = itertools.count()
+        self._placing = Placing(partitioner)
         self._undo = ExitStack()
         with ExitStack() as undo, reaching(settings):
             self._admin: Admin | None = driver.admin()
@@ -88,18 +84,10 @@ class KafkaClient(LogClient):
             raise ValueError(f"there is no topic {topic!r}, only {', '.join(TOPICS)}")
         require_size(key, value)
         if partition is None:
-            partition = self._partition_for(key)
+            partition = self._placing.partition(key, self._partitions)
         elif not 0 <= partition < self._partitions:
             raise ValueError(f"there is no partition {partition}, only {self._partitions}")
         return Appended(topic, partition, key, value, timestamp)
-
-    def _partition_for(self, key: bytes | None) -> int:
-        if key is None:
-            return next(self._keyless) % self._partitions
-        partition = partition_for(key, self._partitions, self._partitioner)
-        if partition is None:
-            raise ValueError('with the partitioner "none", every record must name its partition')
-        return partition
 
     def read(
         self, topic: str, partition: int, start: int | None = None, stop: int | None = None
