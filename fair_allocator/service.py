@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, islice
 from math import inf
 from operator import attrgetter
 from typing import Any, Final
@@ -29,6 +29,10 @@ _QUICK_BYTES: Final = 32 * 2**20
 
 _RESTORING_SECONDS: Final = 10.0
 """How long restores may go on without a poll, but for the last one begun."""
+
+
+_FOLDED_AT_ONCE: Final = 500
+"""How many records of a partition are folded before what was decided is sent ahead."""
 
 
 def calm_collector() -> None:
@@ -138,7 +142,10 @@ class Service:
             self._prepared.clear()  # what was announced as lost and is read was kept
         # Between partitions there is no order to keep.
         for partition, some in groupby(sorted(records, key=_partition), _partition):
-            self.shards[partition].fold(some, now)
+            shard = self.shards[partition]
+            while part := [*islice(some, _FOLDED_AT_ONCE)]:
+                shard.fold(part, now)
+                self.log.send_ahead(shard.take_published())
         if not records or self._monotonic() - self._ticked >= settings.tick_seconds:
             self._ticked = self._monotonic()
             self._tick(now, records)

@@ -13,7 +13,7 @@ from typing import Any
 from fair_allocator.cli import main
 from fair_allocator.cli.shards import read_shards
 from fair_allocator.config import Configuration, load
-from fair_allocator.log import INPUTS, Incoming, LogClient, Record
+from fair_allocator.log import Incoming, LogClient, Record
 from fair_allocator.log.partitioner import partition_for
 from fair_allocator.service import Service
 from fair_allocator.shard import Shard
@@ -137,12 +137,7 @@ class Site:
 def _done(service: Service) -> bool:
     if not service.shards:
         return False
-    ends = service.log.end_offsets()
-    return all(
-        shard.offsets[topic] == ends[topic, partition]
-        for partition, shard in service.shards.items()
-        for topic in INPUTS
-    )
+    return not any(service.log.behind().values())
 
 
 @dataclass(frozen=True)

@@ -197,6 +197,20 @@ class Log(ABC):
         """
 
     @abstractmethod
+    def send_ahead(self, outgoing: Sequence[Outgoing]) -> None:
+        """Hand over records of the outputs that the next commit appends before its own.
+
+        They can travel while more is decided. Nobody sees them before that commit has happened,
+        and nobody ever does if it fails. A poll before it takes them back, and every partition has
+        to be sought again, as after a commit that failed.
+
+        Raises
+        ------
+        CommitFailed
+            As `commit` does: the next commit could not have happened.
+        """
+
+    @abstractmethod
     def commit(
         self,
         outgoing: Sequence[Outgoing],
@@ -242,10 +256,6 @@ class Log(ABC):
 
         Not part of a transaction: only what is no longer needed may be trimmed.
         """
-
-    @abstractmethod
-    def end_offsets(self) -> dict[tuple[str, int], int]:
-        """Return the end of each owned partition's inputs and journal, by topic and partition."""
 
     @abstractmethod
     def behind(self) -> dict[tuple[str, int], int]:

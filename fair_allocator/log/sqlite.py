@@ -6,7 +6,7 @@ time; one service at a time holds the log, and owns all its partitions.
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from fair_allocator.errors import CommitFailed, LogCorrupt, LogError, LogReadOnly, LogUnavailable
@@ -83,6 +83,7 @@ class SqliteLog(Log):
         self._positions: dict[tuple[str, int], int] = {}
         self._seen_all_at: tuple[int, int] | None = None
         self._read_bytes = 0
+        self._ahead: list[Outgoing] = []
 
     def open(self, handler: Ownership) -> None:
         with ExitStack() as undo:
@@ -97,6 +98,7 @@ class SqliteLog(Log):
         self._handler = handler
         self._owned = range(0)
         self._positions.clear()
+        self._ahead.clear()
         self._seen_all_at = None
 
     @property
@@ -113,6 +115,9 @@ class SqliteLog(Log):
 
     def poll(self, timeout_seconds: float, limit: int) -> list[Record]:
         deadline = time.monotonic() + timeout_seconds
+        if self._ahead:
+            self._ahead.clear()
+            self._positions.clear()
         if not self._owned:
             self._owned = range(self.partitions)
             self._handler.gained(self._owned)
@@ -183,10 +188,6 @@ class SqliteLog(Log):
         self._require_within(JOURNAL, partition, start, first, end)
         return self._store.scan(JOURNAL, partition, start, end)
 
-    def end_offsets(self) -> dict[tuple[str, int], int]:
-        ends = self._store.ends(INPUTS) | self._store.ends([JOURNAL])
-        return {name: end for name, end in ends.items() if name[1] in self._owned}
-
     def behind(self) -> dict[tuple[str, int], int]:
         ends = self._store.ends(INPUTS)
         return {place: ends[place] - at for place, at in self._positions.items()}
@@ -200,19 +201,31 @@ class SqliteLog(Log):
 
     # -- writing ------------------------------------------------------------------------------
 
+    def send_ahead(self, outgoing: Sequence[Outgoing]) -> None:
+        # A file is not far away: they wait here, so that the transaction is short.
+        with self._committing({record.partition for record in outgoing}):
+            self._ahead += outgoing
+
     def commit(
         self,
         outgoing: Sequence[Outgoing],
         offsets: Mapping[tuple[str, int], int],
         hints: Mapping[int, str],
     ) -> list[int]:
+        ahead, self._ahead = self._ahead, []
+        with self._committing({partition for _, partition in offsets} | set(hints)):
+            return self._commit([*ahead, *outgoing], offsets, hints)[len(ahead) :]
+
+    @contextmanager
+    def _committing(self, partitions: set[int]) -> Iterator[None]:
+        """Let everything be sought again if what is done for a commit fails."""
         try:
-            for partition in {partition for _, partition in offsets} | set(hints):
-                if partition not in self._owned:
-                    raise LogError(f"partition {partition} is not owned")
-            return self._commit(outgoing, offsets, hints)
+            if alien := partitions.difference(self._owned):
+                raise LogError(f"partition {min(alien)} is not owned")
+            yield
         except LogError as error:
             self._positions.clear()
+            self._ahead.clear()
             if isinstance(error, LogCorrupt | LogReadOnly):
                 raise
             raise CommitFailed(f"nothing was committed: {error}") from error

@@ -56,8 +56,12 @@ class Shard:
             self.seq + 1, self.writer, self.table.clock, self.offsets, self.settings.partitions
         )
 
+    def take_published(self) -> list[Outgoing]:
+        """Return what was decided since the last time, to be sent ahead of the commit."""
+        return self._outbox.take()
+
     def cut(self) -> list[Outgoing]:
-        """Close the commit: return its outgoing records, the journal entry last."""
+        """Close the commit: return the outgoing records left, the journal entry last."""
         draft = self._draft
         if not (draft or self._begun):
             return []

@@ -111,6 +111,84 @@ def test_after_a_failed_commit_nothing_is_skipped(
     assert [record.value for record in service.take(2)] == [b"a", b"b"]
 
 
+# -- ahead of a commit ----------------------------------------------------------------------------
+
+
+def published(*values: bytes, partition: int = 0) -> list[Outgoing]:
+    return [Outgoing("assignments", partition, b"pool", value) for value in values]
+
+
+def test_what_is_sent_ahead_is_a_part_of_the_next_commit_and_comes_before_its_own(
+    log_factory: LogFactory, client: LogClient
+) -> None:
+    log = log_factory.service().owning().log
+    log.send_ahead(published(b"1", b"2"))
+    log.send_ahead([])
+    log.send_ahead(published(b"3") + published(b"elsewhere", partition=1))
+    for topic, partition in itertools.product(("assignments", "journal"), EVERY):
+        assert contents(client, topic, partition) == []
+    own = [*published(b"4"), *entries(b"entry")]
+    given = log.commit(own, {}, {})
+    for record, offset in zip(own, given, strict=True):
+        (found,) = client.read(record.topic, 0, offset, offset + 1)
+        assert found.value == record.value
+    assert contents(client, "assignments", 0) == [b"1", b"2", b"3", b"4"]
+    assert contents(client, "assignments", 1) == [b"elsewhere"]
+    log.commit(published(b"5"), {}, {})
+    assert contents(client, "assignments", 0) == [b"1", b"2", b"3", b"4", b"5"]
+
+
+def test_what_is_sent_ahead_may_be_all_there_is_of_a_commit(
+    log_factory: LogFactory, client: LogClient
+) -> None:
+    log = log_factory.service().owning().log
+    log.send_ahead(published(b"1"))
+    assert log.commit([], {}, {0: "hint"}) == []
+    assert contents(client, "assignments", 0) == [b"1"]
+    assert log.committed(0).hint == "hint"
+
+
+def test_a_poll_takes_back_what_was_sent_ahead_and_skips_nothing(
+    log_factory: LogFactory, client: LogClient
+) -> None:
+    send(client, b"a", b"b")
+    service = log_factory.service().owning()
+    service.take(1, limit=1)
+    service.log.send_ahead(published(b"never"))
+    assert service.log.poll(0.1, 10) == []
+    service.resume(0)
+    assert [record.value for record in service.take(2)] == [b"a", b"b"]
+    service.log.commit(published(b"after"), {("requests", 0): 2}, {})
+    assert contents(client, "assignments", 0) == [b"after"]
+
+
+@pytest.mark.parametrize("ending", ["close", "fail"])
+def test_what_was_sent_ahead_of_a_commit_that_never_came_is_seen_by_nobody(
+    log_factory: LogFactory, client: LogClient, ending: str
+) -> None:
+    log = log_factory.service().owning().log
+    log.send_ahead(published(b"never"))
+    if ending == "close":
+        log.close()
+    else:
+        with pytest.raises(CommitFailed):
+            log.commit(entries(b"never", partition=PARTITIONS), {("requests", PARTITIONS): 1}, {})
+        log.close()
+    log = log_factory.service().owning().log
+    log.commit(published(b"after"), {}, {})
+    assert contents(client, "assignments", 0) == [b"after"]
+
+
+def test_nothing_can_be_sent_ahead_for_what_is_not_owned(
+    log_factory: LogFactory, client: LogClient
+) -> None:
+    service = log_factory.service()
+    with pytest.raises(CommitFailed):
+        service.log.send_ahead(published(b"never"))
+    service.owning().log.commit(published(b"after"), {}, {})
+    assert contents(client, "assignments", 0) == [b"after"]
+
+
 @pytest.mark.parametrize("topic", ["journal", "assignments"])
 def test_a_commit_is_seen_whole_or_not_at_all(log_factory: LogFactory, topic: str) -> None:
     if topic == "assignments" and not log_factory.make.exactly_once:
@@ -176,19 +254,6 @@ def test_a_position_the_log_does_not_hold_is_refused_and_changes_nothing(
     assert sorted(record.value or b"" for record in service.take(2)) == [b"a", b"r"]
 
 
-def test_the_ends_of_inputs_and_journal_are_known(
-    log_factory: LogFactory, client: LogClient
-) -> None:
-    send(client, b"a", b"b", topic="controls", partition=3)
-    log = log_factory.service().owning().log
-    (entry,) = log.commit(entries(b"entry"), {}, {})
-    ends = log.end_offsets()
-    assert set(ends) == set(itertools.product([*INPUTS, "journal"], EVERY))
-    assert ends["controls", 3] == client.end_offset("controls", 3)
-    assert ends["requests", 3] == client.end_offset("requests", 3)
-    assert entry < ends["journal", 0]
-
-
 def test_what_is_left_to_poll_is_counted_down_to_nothing(
     log_factory: LogFactory, client: LogClient
 ) -> None:
@@ -202,7 +267,9 @@ def test_what_is_left_to_poll_is_counted_down_to_nothing(
 # -- the journal ----------------------------------------------------------------------------------
 
 
-def test_the_journal_is_read_to_its_end_as_of_the_call(log_factory: LogFactory) -> None:
+def test_the_journal_is_read_to_its_end_as_of_the_call(
+    log_factory: LogFactory, client: LogClient
+) -> None:
     log = log_factory.service().owning().log
     offsets = log.commit(entries(b"1", b"2", b"3"), {}, {})
     reading = log.read_journal(0, offsets[1])
@@ -210,7 +277,7 @@ def test_the_journal_is_read_to_its_end_as_of_the_call(log_factory: LogFactory) 
     assert [record.value for record in reading] == [b"2", b"3"]
     everything = log.read_journal(0, log.journal_start(0))
     assert [record.value for record in everything] == [b"1", b"2", b"3", b"4"]
-    assert list(log.read_journal(0, log.end_offsets()["journal", 0])) == []
+    assert list(log.read_journal(0, client.end_offset("journal", 0))) == []
     assert list(log.read_journal(1, log.journal_start(1))) == []
 
 
@@ -236,10 +303,12 @@ def test_a_trimmed_journal_starts_later_for_good(log_factory: LogFactory) -> Non
     assert [record.value for record in log.read_journal(0, offsets[1])] == [b"2", b"3"]
 
 
-def test_offsets_are_not_given_again_after_everything_was_trimmed(log_factory: LogFactory) -> None:
+def test_offsets_are_not_given_again_after_everything_was_trimmed(
+    log_factory: LogFactory, client: LogClient
+) -> None:
     service = log_factory.service().owning()
     before = service.log.commit(entries(b"1", b"2"), {}, {})
-    end = service.log.end_offsets()["journal", 0]
+    end = client.end_offset("journal", 0)
     service.log.trim_journal(0, end)
     assert list(service.log.read_journal(0, end)) == []
     service.log.close()
@@ -256,7 +325,7 @@ def test_positions_and_hints_outlast_a_journal_that_was_trimmed_wholly(
     log = log_factory.service().owning().log
     log.commit(entries(b"1"), {}, {0: "an earlier hint"})
     log.commit(entries(b"2"), {("requests", 0): 1}, {0: "hint"})
-    log.trim_journal(0, log.end_offsets()["journal", 0])
+    log.trim_journal(0, client.end_offset("journal", 0))
     log.close()
     again = log_factory.service().owning().log
     assert again.committed(0) == ({"requests": 1}, "hint")

@@ -11,7 +11,6 @@ import os
 import sys
 from typing import Any
 
-from fair_allocator.log.base import INPUTS
 from fair_allocator.log.sqlite import SqliteLog
 from fair_allocator.service import FilePool, Service, ServiceSettings
 from fair_allocator.shard import ShardSettings
@@ -54,12 +53,7 @@ class Finishing:
         self._log = log
 
     def _beat(self) -> None:
-        shards, ends = self.service.shards, self._log.end_offsets()
-        if len(shards) == PARTITIONS and all(
-            shard.offsets[topic] == ends[topic, partition]
-            for partition, shard in shards.items()
-            for topic in INPUTS
-        ):
+        if len(self.service.shards) == PARTITIONS and not any(self._log.behind().values()):
             self.service.stop()
 
 

@@ -14,6 +14,7 @@ from fair_allocator.errors import CommitFailed, LogUnavailable
 from fair_allocator.log.base import (
     INPUTS,
     JOURNAL,
+    OUTPUTS,
     RECORD_BYTES,
     Committed,
     Log,
@@ -31,13 +32,13 @@ POINTS: Final = frozenset(
     for when in ("before", "after")
     for what in (
         "open", "poll", "committed", "seek", "journal", "entry", "parts", "manifest", "trim",
-        "losing", "drain",
+        "losing", "drain", "ahead",
     )
 ) | {"while folding", "while restoring", "before close"}  # fmt: skip
 """Where a process may die."""
 
 
-REFUSALS: Final = frozenset({"no poll", "no journal", "no commit", "no trim"})
+REFUSALS: Final = frozenset({"no poll", "no journal", "no ahead", "no commit", "no trim"})
 """What else may fail."""
 
 RARELY: Final = 0.2
@@ -130,6 +131,7 @@ class FaultyLog(Log):
         self._drive = drive
         self._committed_now = committed_now
         self._where = "outside"
+        self._ahead = False
 
     @property
     def partitions(self) -> int:
@@ -145,6 +147,8 @@ class FaultyLog(Log):
     # -- ownership and reading ----------------------------------------------------------------
 
     def poll(self, timeout_seconds: float, limit: int) -> list[Record]:
+        if self._ahead:
+            self._spoil()
         self.step = None
         self._faults.at("before poll")
         self._faults.refuse("no poll", LogUnavailable)
@@ -215,15 +219,39 @@ class FaultyLog(Log):
             self._faults.at("while restoring", RARELY)
         self._faults.at("after journal", RARELY)
 
-    def end_offsets(self) -> dict[tuple[str, int], int]:
-        return {n: at for n, at in self.inner.end_offsets().items() if n[1] in self.owned}
-
     def behind(self) -> dict[tuple[str, int], int]:
         """Say that all was read that has come, but for one record after an odd number of them."""
         more = len(self.step[1]) % 2 if self.step is not None else 0
         return dict.fromkeys(self.positions, more)
 
     # -- writing ------------------------------------------------------------------------------
+
+    def send_ahead(self, outgoing: Sequence[Outgoing]) -> None:
+        self._may("send_ahead")
+        self._check(outgoing)
+        for record in outgoing:
+            require(record.topic in OUTPUTS, "sent ahead, but no output:", record.topic)
+        self._faults.at("before ahead", RARELY)
+        try:
+            self._faults.refuse("no ahead", CommitFailed)
+        except CommitFailed:
+            self._spoil()
+            raise
+        self.inner.send_ahead(outgoing)
+        self._ahead = self._ahead or bool(outgoing)
+        self._faults.at("after ahead", RARELY)
+
+    def _check(self, outgoing: Sequence[Outgoing]) -> None:
+        for record in outgoing:
+            require(record.partition in self.owned, "committed, but not owned:", record)
+            size = len(record.key or b"") + len(record.value or b"")
+            require(size <= RECORD_BYTES, "a record of", size, "bytes:", record.topic)
+
+    def _spoil(self) -> None:
+        self.inner.poll(0, 1)  # of which nothing was sought: it takes back what was sent ahead
+        self._ahead = False
+        self.positions.clear()
+        self.step = None
 
     def commit(
         self,
@@ -232,10 +260,7 @@ class FaultyLog(Log):
         hints: Mapping[int, str],
     ) -> list[int]:
         partitions = sorted({record.partition for record in outgoing})
-        for record in outgoing:
-            require(record.partition in self.owned, "committed, but not owned:", record)
-            size = len(record.key or b"") + len(record.value or b"")
-            require(size <= RECORD_BYTES, "a record of", size, "bytes:", record.topic)
+        self._check(outgoing)
         kinds = {record.key for record in outgoing if record.topic == JOURNAL}
         what = "manifest" if MANIFEST in kinds else "parts" if PART in kinds else "entry"
         draining = self.step is None and self._where == "outside"
@@ -246,10 +271,10 @@ class FaultyLog(Log):
             losing = self._where == "losing"
             self._faults.refuse("no commit", CommitFailed, OFTEN if losing else 0.5)
         except CommitFailed:
-            self.positions.clear()
-            self.step = None
+            self._spoil()
             raise
         placed = self.inner.commit(outgoing, offsets, hints)
+        self._ahead = False
         if ENTRY in kinds or self.step is not None:
             self._committed_now(self, partitions)
         self.step = None

@@ -56,8 +56,8 @@ def test_service_gives_up_on_what_fails_for_ever_though_other_steps_succeed(hous
                 served.service.step()
 
     served.request("stuck")
-    failing = CommitFailed("the topic may not be written")
-    with patch.object(log, "commit", side_effect=failing), pytest.raises(CommitFailed):
+    failing = LogUnavailable("the topic may not be written")
+    with patch.object(SqliteLog, "_commit", side_effect=failing), pytest.raises(CommitFailed):
         go_on()
     assert served.now == 10.5
 

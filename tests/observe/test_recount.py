@@ -103,7 +103,7 @@ def with_tolerance(plan: Plan) -> Plan:
 
 def test_peaks_equal_a_recount_where_arms_may_fall_short() -> None:
     seen: Counter[str] = Counter()
-    for seed in range(12):
+    for seed in range(16):
         run = ScrapedRun(with_tolerance(make_plan(seed)))
         run.run()
         seen += run.seen + run.faults.hits

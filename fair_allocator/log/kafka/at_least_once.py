@@ -80,7 +80,9 @@ class AtLeastOnce(Commits):
     def write(self, outgoing: Sequence[Outgoing], after: Mapping[int, Committed]) -> list[int]:
         self._proof()
         began = time.monotonic()
-        changes = outgoing or any(self.known.get(p) != each for p, each in after.items())
+        changes = (
+            self.ahead or outgoing or any(self.known.get(p) != each for p, each in after.items())
+        )
         if not changes or began - self._polled_at > self._patience:
             # Refused to whoever is no member any more, as one may be that has been silent so long:
             # what it would write is void, but costs the owner a restore.
@@ -88,20 +90,22 @@ class AtLeastOnce(Commits):
         if not changes:
             return []
         writer = self._connected()
-        journaled = self._write_ahead(writer, outgoing, after)
+        everything = [*self.ahead, *outgoing]
+        journaled = self._write_ahead(writer, everything, after)
         took = time.monotonic() - began
         if took > self._patience:
             # What is published is in the journal, and is the same whoever does it. But another may
             # have done so, and gone on: then it would come late.
             raise DriverError(f"it took {took:.1f} s to write it to the journal")
-        public = [record for record in outgoing if record.topic != JOURNAL]
+        public = [record for record in everything if record.topic != JOURNAL]
         published = iter(writer.append(public) if public else ())
         self._unstored = True
         given = {partition: iter(offsets) for partition, offsets in journaled.items()}
-        return [
+        offsets = [
             next(given[record.partition] if record.topic == JOURNAL else published)
-            for record in outgoing
+            for record in everything
         ]
+        return offsets[len(self.ahead) :]
 
     def _write_ahead(
         self, writer: Writer, outgoing: Sequence[Outgoing], after: Mapping[int, Committed]

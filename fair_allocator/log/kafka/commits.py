@@ -24,6 +24,8 @@ class Commits(ABC):
         What was last committed for a partition, where that is certain.
     journal_ends
         Where a partition's journal ends as long as nobody else writes to it.
+    ahead
+        What was handed over ahead of the next commit.
     """
 
     group: GroupReader
@@ -34,6 +36,7 @@ class Commits(ABC):
         self.membership: Membership | None = None
         self.known: dict[int, Committed] = {}
         self.journal_ends: dict[int, int] = {}
+        self.ahead: list[Outgoing] = []
         self._driver = driver
         self._settings = settings
         self._scanner = scanner
@@ -57,7 +60,10 @@ class Commits(ABC):
 
     @abstractmethod
     def write(self, outgoing: Sequence[Outgoing], after: Mapping[int, Committed]) -> list[int]:
-        """Commit records, and what is to be known of each partition after it; return offsets."""
+        """Commit what was handed over ahead, these records, and what is then known of partitions.
+
+        Returns the offsets of `outgoing`.
+        """
 
     @abstractmethod
     def explained(self, error: Exception) -> str:
@@ -74,6 +80,10 @@ class Commits(ABC):
     @abstractmethod
     def store_now(self, *, wait: bool) -> None:
         """Store it now, since partitions may go, or the journal is trimmed."""
+
+    def send_ahead(self, outgoing: Sequence[Outgoing]) -> None:
+        """Take records over ahead of the next commit."""
+        self.ahead += outgoing
 
     def after(
         self,
@@ -99,6 +109,7 @@ class Commits(ABC):
     def spoil(self) -> None:
         """Forget all that rests on a commit that may not have happened."""
         self.drop()
+        self.ahead.clear()
         self.known.clear()
         self.journal_ends.clear()
 

@@ -13,7 +13,7 @@ from fair_allocator.log.kafka.claim import claim
 from fair_allocator.log.kafka.commits import Commits
 from fair_allocator.log.kafka.driver import DriverError, Place, Stored, Transactions, WriterFenced
 from fair_allocator.log.kafka.positions import as_committed, by_transaction, to_store
-from fair_allocator.log.kafka.transaction import commit
+from fair_allocator.log.kafka.transaction import commit, finish
 
 
 class ExactlyOnce(Commits):
@@ -65,9 +65,20 @@ class ExactlyOnce(Commits):
         self.journal_ends[partition] = max(end, self.journal_ends.get(partition, 0))
         return end
 
+    def send_ahead(self, outgoing: Sequence[Outgoing]) -> None:
+        self._begun().send(outgoing)
+        super().send_ahead(outgoing)
+
+    def _begun(self) -> Transactions:
+        """Return the writer, with a transaction begun."""
+        transactions = self._settled()
+        if not self.ahead:
+            transactions.begin()
+        return transactions
+
     def write(self, outgoing: Sequence[Outgoing], after: Mapping[int, Committed]) -> list[int]:
         stored = to_store(after, self._partitions)
-        given = commit(self._settled(), outgoing, stored, self._proof())
+        given = finish(self._begun(), outgoing, stored, self._proof())
         for record, offset in zip(outgoing, given, strict=True):
             if record.topic == JOURNAL:
                 # One past the record, and one past the marker that ends the transaction.

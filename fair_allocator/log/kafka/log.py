@@ -6,7 +6,7 @@ How a commit is made is a matter of the mode of delivery: see `exactly_once` and
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
 from fair_allocator.errors import (
@@ -228,6 +228,8 @@ class KafkaLog(Log):
 
     def poll(self, timeout_seconds: float, limit: int) -> list[Record]:
         self._require_open()
+        if self._commits.ahead:
+            self._spoil()
         deadline = time.monotonic() + timeout_seconds
         while True:
             self._commits.polling()
@@ -295,14 +297,6 @@ class KafkaLog(Log):
         end = self._commits.journal_end(partition, end)
         return self._scanner.journal(partition, start, end, end)
 
-    def end_offsets(self) -> dict[Place, int]:
-        self._require_open()
-        places = [(topic, p) for topic in (*INPUTS, JOURNAL) for p in sorted(self._owned)]
-        if not places:
-            return {}
-        with reaching(self._settings):
-            return self._admin.offsets(places, Edge.END)
-
     def behind(self) -> dict[Place, int]:
         self._require_open()
         places = list(self._positions)
@@ -314,6 +308,13 @@ class KafkaLog(Log):
 
     # -- writing -------------------------------------------------------------------------------
 
+    def send_ahead(self, outgoing: Sequence[Outgoing]) -> None:
+        self._require_open()
+        require_committable(outgoing, (), {})
+        if outgoing:
+            with self._committing({record.partition for record in outgoing}):
+                self._commits.send_ahead(outgoing)
+
     def commit(
         self,
         outgoing: Sequence[Outgoing],
@@ -322,15 +323,26 @@ class KafkaLog(Log):
     ) -> list[int]:
         self._require_open()
         require_committable(outgoing, offsets, hints)
-        touched = {r.partition for r in outgoing} | {p for _, p in offsets} | set(hints)
+        commits = self._commits
+        records = (*commits.ahead, *outgoing)
+        touched = {r.partition for r in records} | {p for _, p in offsets} | set(hints)
         if not touched:
             return []
-        commits = self._commits
-        try:
-            if alien := touched - self._owned:
-                raise DriverError(f"partition {min(alien)} is not owned")
+        with self._committing(touched):
             after = commits.after(touched, offsets, hints)
             given = commits.write(outgoing, after)
+        self._heard = time.monotonic()
+        commits.ahead.clear()
+        commits.known |= after
+        return given
+
+    @contextmanager
+    def _committing(self, partitions: set[int]) -> Iterator[None]:
+        """Forget all that rests on a commit if what is done for it fails."""
+        try:
+            if alien := partitions - self._owned:
+                raise DriverError(f"partition {min(alien)} is not owned")
+            yield
         except BaseException as error:
             # Whatever it was, also what is no failure of the log: only the journal can tell now.
             self._spoil()
@@ -339,10 +351,7 @@ class KafkaLog(Log):
             if isinstance(error, InstanceFenced | LogLocked):
                 with reaching(self._settings):
                     raise
-            raise CommitFailed(f"the commit failed: {commits.explained(error)}") from error
-        self._heard = time.monotonic()
-        commits.known |= after
-        return given
+            raise CommitFailed(f"the commit failed: {self._commits.explained(error)}") from error
 
     def _spoil(self) -> None:
         """Forget all that rests on a commit that may not have happened."""

@@ -20,6 +20,16 @@ def commit(
     open, can tell what became of the transaction.
     """
     transactions.begin()
+    return finish(transactions, outgoing, stored, membership)
+
+
+def finish(
+    transactions: Transactions,
+    outgoing: Sequence[Outgoing] | Sequence[Appended],
+    stored: Mapping[Place, Stored],
+    membership: Membership | None,
+) -> list[int]:
+    """Do so in a transaction that has begun, and in which records may have been sent."""
     offsets = transactions.write(outgoing)
     # Not before every record is written: the group lets nobody commit who is no member, but does
     # not keep one whose positions it took from writing on, after a successor has read the journal

@@ -24,6 +24,14 @@ class Transactions:
         with translated():
             self._producer.begin_transaction()
 
+    def send(self, records: Sequence[Outgoing]) -> None:
+        producer, topics = self._producer, self._topics
+        with translated():
+            # Nobody is called when they are delivered, which takes time: the client itself counts
+            # those that are not, and does not commit a transaction that had one.
+            for topic, partition, key, value in records:
+                _produce(producer, topics[topic], value, key, partition)
+
     def write(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
         with translated():
             sent = _Sent(self._producer, self._topics, records)
@@ -92,12 +100,7 @@ class _Sent:
             fields: tuple[Any, ...] = (place.topic, value, key, partition, place)
             if timestamp and timestamp[0] is not None:
                 fields = (*fields, None, timestamp[0])
-            while True:
-                try:
-                    producer.produce(*fields)
-                    break
-                except BufferError:  # full: let some of it go out
-                    producer.poll(0.1)
+            _produce(producer, *fields)
 
     def offsets(self) -> list[int]:
         """Return the offset of each record; those of a place are delivered in their order."""
@@ -125,6 +128,15 @@ class _Delivered:
             self.offsets.append(message.offset())
         else:
             self.failed = error
+
+
+def _produce(producer: Producer, *fields: Any) -> None:
+    while True:
+        try:
+            producer.produce(*fields)
+            return
+        except BufferError:  # full: let some of it go out
+            producer.poll(0.1)
 
 
 def _close_aside(producer: Producer) -> None:

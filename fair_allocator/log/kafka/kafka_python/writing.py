@@ -34,14 +34,22 @@ class Transactions:
         self._producer = producer
         self._names = names
         self._patience = patience
+        self._sent: list[Any] = []
 
     def begin(self) -> None:
         with translated():
             self._producer.begin_transaction()
 
+    def send(self, records: Sequence[Outgoing]) -> None:
+        with translated():
+            self._sent += _sent(self._producer, self._names, records)
+
     def write(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
         with translated():
-            return _send_all(self._producer, self._names, records, self._patience)
+            sent, self._sent = self._sent, []
+            sent += _sent(self._producer, self._names, records)
+            _wait(self._producer, sent, self._patience)
+        return [future.value.offset for future in sent[len(sent) - len(records) :]]
 
     def store(self, stored: Mapping[Place, Stored], membership: Membership | None) -> None:
         with translated():
@@ -68,9 +76,10 @@ class Writer:
         # A producer that lost its broker may keep a batch for ever, and all later ones behind it.
         self._failed = True
         with translated():
-            offsets = _send_all(self._producer, self._names, records, self._patience)
+            sent = _sent(self._producer, self._names, records)
+            _wait(self._producer, sent, self._patience)
         self._failed = False
-        return offsets
+        return [future.value.offset for future in sent]
 
     def close(self) -> None:
         if self._failed:
@@ -80,24 +89,23 @@ class Writer:
             self._producer.close(timeout=self._patience)
 
 
-def _send_all(
-    producer: KafkaProducer,
-    names: Names,
-    records: Sequence[Outgoing] | Sequence[Appended],
-    patience: float,
-) -> list[int]:
-    """Send records, wait for every one of them, and return their offsets."""
+def _sent(
+    producer: KafkaProducer, names: Names, records: Sequence[Outgoing] | Sequence[Appended]
+) -> list[Any]:
+    """Send records; return what will tell what became of each."""
     send, theirs, futures = producer.send, names.theirs, []
     for topic, partition, key, value, *timestamp in records:
         sent = NoKey if value is None and key is None else key
         futures.append(send(theirs[topic], value, sent, None, partition, *timestamp))
+    return futures
+
+
+def _wait(producer: KafkaProducer, futures: Sequence[Any], patience: float) -> None:
+    """Wait until every one of these records is written."""
     producer.flush(timeout=patience + 10)
-    offsets = []
     for future in futures:
         if not future.succeeded():
             raise future.exception or kafka_errors.KafkaTimeoutError("a record was not sent")
-        offsets.append(future.value.offset)
-    return offsets
 
 
 def _close_aside(producer: KafkaProducer) -> None:
