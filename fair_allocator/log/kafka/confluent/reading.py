@@ -10,6 +10,8 @@ from fair_allocator.log.base import INPUTS, Record
 from fair_allocator.log.kafka.confluent.common import as_error, insist, translated
 from fair_allocator.log.kafka.driver import GroupListener, Place, Stored
 
+_new = tuple.__new__
+
 START_SECONDS: Final = 5.0
 """How long the client may take to begin with what it was assigned."""
 
@@ -61,14 +63,10 @@ class _Source:
                 self._note(message, problem)
                 continue
             place = topic, partition = ours[message.topic()], message.partition()
-            record = Record(
-                topic,
-                partition,
-                message.offset(),
-                message.key(),
-                message.value(),
-                message.timestamp()[1],
-            )
+            _, time = message.timestamp()
+            # Record(...) by way of tuple: its own constructor is a Python function.
+            fields = topic, partition, message.offset(), message.key(), message.value(), time
+            record = _new(Record, fields)
             block = blocks.get(place)
             if block is None:
                 blocks[place] = [record]

@@ -10,6 +10,8 @@ from fair_allocator.log.base import INPUTS, Record
 from fair_allocator.log.kafka.driver import GroupListener, Place, Stored, milliseconds
 from fair_allocator.log.kafka.kafka_python.common import Names, translated
 
+_new = tuple.__new__
+
 
 class Reader:
     """See `driver.Reader`."""
@@ -41,7 +43,8 @@ class Reader:
 
 
 def _records(found: Sequence[Any], topic: str, partition: int) -> list[Record]:
-    return [Record(topic, partition, r.offset, r.key, r.value, r.timestamp) for r in found]
+    # Record(...) by way of tuple: its own constructor is a Python function.
+    return [_new(Record, (topic, partition, r.offset, r.key, r.value, r.timestamp)) for r in found]
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
