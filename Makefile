@@ -1,6 +1,6 @@
 # Two commands do everything: `make demo` and `make test`. Each sets up what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help setup programs test lint types demo bench clean
+.PHONY: help setup programs test lint types demo quix bench clean
 
 PYTHON ?= python3.11
 VENV   ?= .venv
@@ -8,6 +8,9 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 # Where the compiled form is measured; the environment itself runs the sources.
 COMPILED := $(VENV)/compiled
+# A peer to measure, apart: it wants an older client than ours.
+QUIX := $(VENV)/quix
+QUIX_STREAMS := quixstreams==3.28.1
 
 help:  ## Show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +41,10 @@ test: programs lint types  ## Lint, types and the whole test suite
 
 demo: $(READY)  ## See it at work
 	$(BIN)/python -m fair_allocator demo
+
+quix: $(READY)  # -I: the bench's PYTHONPATH is not for it
+	@$(PYTHON) -m venv $(QUIX) && $(QUIX)/bin/python -I -m pip install --quiet $(QUIX_STREAMS) || { \
+	  echo "make: NO QUIX STREAMS, see above: what it is measured by leaves it out" >&2; rm -rf $(QUIX); }
 
 bench: export PYTHONPATH := $(CURDIR)/$(COMPILED)
 bench: export PYTHONSAFEPATH := 1
