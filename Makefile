@@ -48,7 +48,7 @@ quix: $(READY)  # -I: the bench's PYTHONPATH is not for it
 
 bench: export PYTHONPATH := $(CURDIR)/$(COMPILED)
 bench: export PYTHONSAFEPATH := 1
-bench: $(READY) programs  ## Measure everything, compiled; on a quiet machine, half an hour
+bench: $(READY) programs quix  ## Measure everything, compiled; on a quiet machine, half an hour
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,bench]'
 	rm -rf $(COMPILED)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --target $(COMPILED) .
@@ -57,8 +57,8 @@ bench: $(READY) programs  ## Measure everything, compiled; on a quiet machine, h
 	$(BIN)/python -m benchmarks.embedded
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.observe
-	$(BIN)/python -m benchmarks.kafka --delivery exactly_once at_least_once
-	$(BIN)/python -m benchmarks.kafka --delivery exactly_once at_least_once --client confluent
+	$(BIN)/python -m benchmarks.kafka --delivery exactly_once at_least_once --quix $(QUIX)/bin/python
+	$(BIN)/python -m benchmarks.kafka --delivery exactly_once at_least_once --client confluent --quix $(QUIX)/bin/python
 	$(BIN)/python -m benchmarks.takeover
 	$(BIN)/python -m benchmarks.takeover --client confluent
 
