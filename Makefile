@@ -1,6 +1,6 @@
 # Two commands do everything: `make demo` and `make test`. Each sets up what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help setup programs test lint types demo bench clean
+.PHONY: help setup programs test lint types demo quix bench clean
 
 PYTHON ?= python3.11
 VENV   ?= .venv
@@ -8,6 +8,9 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 # Where the compiled form is measured; the environment itself runs the sources.
 COMPILED := $(VENV)/compiled
+# A peer to measure, apart: it wants an older client than ours.
+QUIX := $(VENV)/quix
+QUIX_STREAMS := quixstreams==3.28.1
 
 help:  ## Show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,9 +42,13 @@ test: programs lint types  ## Lint, types and the whole test suite
 demo: $(READY)  ## See it at work
 	$(BIN)/python -m fair_allocator demo
 
+quix: $(READY)  # -I: the bench's PYTHONPATH is not for it
+	@$(PYTHON) -m venv $(QUIX) && $(QUIX)/bin/python -I -m pip install --quiet $(QUIX_STREAMS) || { \
+	  echo "make: NO QUIX STREAMS, see above: what it is measured by leaves it out" >&2; rm -rf $(QUIX); }
+
 bench: export PYTHONPATH := $(CURDIR)/$(COMPILED)
 bench: export PYTHONSAFEPATH := 1
-bench: $(READY) programs  ## Measure everything, compiled; on a quiet machine, half an hour
+bench: $(READY) programs quix  ## Measure everything, compiled; on a quiet machine, half an hour
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,bench]'
 	rm -rf $(COMPILED)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --target $(COMPILED) .
@@ -50,8 +57,8 @@ bench: $(READY) programs  ## Measure everything, compiled; on a quiet machine, h
 	$(BIN)/python -m benchmarks.embedded
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.observe
-	$(BIN)/python -m benchmarks.kafka --delivery exactly_once at_least_once
-	$(BIN)/python -m benchmarks.kafka --delivery exactly_once at_least_once --client confluent
+	$(BIN)/python -m benchmarks.kafka --delivery exactly_once at_least_once --quix $(QUIX)/bin/python
+	$(BIN)/python -m benchmarks.kafka --delivery exactly_once at_least_once --client confluent --quix $(QUIX)/bin/python
 	$(BIN)/python -m benchmarks.takeover
 	$(BIN)/python -m benchmarks.takeover --client confluent
 

@@ -2,25 +2,30 @@
 
     python -m benchmarks.kafka [--client confluent] [--quick] [--only throughput ...]
     python -m benchmarks.kafka --delivery exactly_once at_least_once --only latency
+    python -m benchmarks.kafka --quix .venv/quix/bin/python
 
 Throughput and end-to-end latency as ratios to the bare loop (see `kafka_bare`), and the time to
 restore a shard with many open requests. Of several modes of delivery, throughput and latency are
-measured in turns, the rest for the first. It starts a broker of its own.
+measured in turns, the rest for the first; so are those of Quix Streams (see `kafka_quix`), where an
+interpreter is named that has it. It starts a broker of its own.
 """
 
 import argparse
 import json
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.kafka_bare import BARE, BATCH
+from confluent_kafka import Consumer, TopicPartition
+
+from benchmarks.kafka_bare import BARE, BATCH, INPUTS, Step
 from benchmarks.kafka_latency import Measured, measured
 from benchmarks.timing import table
 from fair_allocator.log.base import Incoming
@@ -28,11 +33,14 @@ from fair_allocator.log.kafka import DELIVERIES, KafkaClient, KafkaLog, KafkaSet
 from fair_allocator.service import Service, ServiceSettings, calm_collector
 from fair_allocator.shard import ShardSettings, restore
 from tests.broker.choice import private_broker
-from tests.chaos.instance import Instance
+from tests.chaos.instance import Instance, eventually
+from tests.deploy.processes import environment, running
 from tests.kafka_logs import make_topics
+from tests.verifier import require
 
 PARTITIONS, POOLS, ARMS = 4, 64, 10
 PER_SECOND, FED = 500, 1_000
+QUIX, QUIX_PROGRAM = "quix", str(Path(__file__).with_name("kafka_quix.py"))
 
 CONFIGURATION = """
 [log]
@@ -66,6 +74,8 @@ class House:
     deliveries: Sequence[str]
     servers: str
     folder: Path
+    quix: Path | None = None
+    """An interpreter that has Quix Streams."""
 
     def log(
         self, name: str, partitions: int = PARTITIONS, delivery: str | None = None
@@ -103,6 +113,59 @@ def feed(sender: KafkaClient, first: int, count: int, *topics: str) -> None:
             sender.append_many(event(topic, n) for n in range(begin, begin + FED))
 
 
+# -- Quix Streams ---------------------------------------------------------------------------------
+
+
+@dataclass
+class Quix:
+    """Quix Streams in a process of its own, suspended after its turn: it would poll in others'."""
+
+    process: "subprocess.Popen[bytes]"
+    said: Path
+    positions: Consumer
+    places: list[TopicPartition]
+    _done: int = 0
+
+    def step(self) -> int:
+        """Let it commit all there is, then suspend it; return how many records that were."""
+        end: int = sum(self.positions.get_watermark_offsets(place)[1] for place in self.places)
+
+        def committed() -> bool:
+            require(self.process.poll() is None, f"{QUIX} ended:", self.said.read_text())
+            found = self.positions.committed(self.places)
+            return bool(sum(max(0, place.offset) for place in found) >= end)
+
+        self.resume()
+        eventually(committed, f"{QUIX} commits {end - self._done} records")
+        self.process.send_signal(signal.SIGSTOP)
+        new, self._done = end - self._done, end
+        return new
+
+    def resume(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+
+@contextmanager
+def suspended_quix(house: House, settings: KafkaSettings) -> Iterator[Quix]:
+    """Yield it when it has started and dealt with a first feed."""
+    said = house.folder / f"{settings.group}.log"
+    command = [str(house.quix), "-I", QUIX_PROGRAM, house.servers, settings.topic_prefix]
+    group = {"bootstrap.servers": house.servers, "group.id": f"{settings.topic_prefix}quix"}
+    places = [TopicPartition(settings.topics[t], p) for t in INPUTS for p in range(PARTITIONS)]
+    with (
+        closing(Consumer(group | {"isolation.level": "read_uncommitted"})) as positions,
+        running(command, said, environment()) as process,
+        house.sender(settings) as sender,
+    ):
+        quix = Quix(process, said, positions, places)
+        try:
+            feed(sender, 0, FED, *INPUTS)
+            quix.step()
+            yield quix
+        finally:
+            quix.resume()  # else it does not hear that it is to end
+
+
 # -- throughput -----------------------------------------------------------------------------------
 
 
@@ -122,7 +185,7 @@ class Ours:
         return new
 
 
-def drained(step: Callable[[], int], count: int) -> float:
+def drained(step: Step, count: int) -> float:
     """Step until so many records are dealt with; return the seconds it took."""
     began = time.perf_counter()
     while count > 0:
@@ -132,28 +195,40 @@ def drained(step: Callable[[], int], count: int) -> float:
 
 def throughput(house: House, count: int, turns: int) -> list[list[object]]:
     bare = house.log("bare")
-    logs = {delivery: house.log(delivery, delivery=delivery) for delivery in house.deliveries}
-    services = {delivery: Ours(house, settings) for delivery, settings in logs.items()}
-    steps: dict[str, tuple[KafkaSettings, Callable[[], int]]] = {
-        "bare": (bare, BARE[house.client](bare.bootstrap_servers, bare.topic_prefix)),
-        **{delivery: (logs[delivery], service.step) for delivery, service in services.items()},
+    steps: dict[str, tuple[KafkaSettings, Step]] = {
+        "bare": (bare, BARE[house.client](bare.bootstrap_servers, bare.topic_prefix))
     }
-    speeds: dict[str, list[float]] = {name: [] for name in steps}
-    for turn in range(turns + 1):  # the first one makes pools and connections, and is not counted
-        for name, (settings, step) in steps.items():
-            with house.sender(settings) as sender:
-                feed(sender, turn * count, count, "requests", "rewards")
-            took = drained(step, 2 * count)
-            if turn:
-                speeds[name].append(count / took)
+    with ExitStack() as ending:
+        for delivery in house.deliveries:
+            settings = house.log(delivery, delivery=delivery)
+            ours = Ours(house, settings)
+            ending.callback(ours.log.close)
+            steps[delivery] = settings, ours.step
+        if house.quix:
+            settings = house.log("quix")
+            steps[QUIX] = settings, ending.enter_context(suspended_quix(house, settings)).step
+        speeds = _speeds(house, steps, count, turns)
     rows: list[list[object]] = [[house.client, "requests/s", "of bare"]]
     for name, measured_speeds in speeds.items():
         ratios = [each / bare for each, bare in zip(measured_speeds, speeds["bare"], strict=True)]
         spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
         rows.append([name, f"{statistics.median(measured_speeds):,.0f}", spread])
-    for service in services.values():
-        service.log.close()
     return rows
+
+
+def _speeds(
+    house: House, steps: Mapping[str, tuple[KafkaSettings, Step]], count: int, turns: int
+) -> dict[str, list[float]]:
+    """Return requests a second of each, turn by turn, all of a turn being there when it begins."""
+    speeds: dict[str, list[float]] = {name: [] for name in steps}
+    for turn in range(turns + 1):  # the first one makes pools and connections, and is not counted
+        for name, (settings, step) in steps.items():
+            with house.sender(settings) as sender:
+                feed(sender, turn * count, count, *INPUTS)
+            took = drained(step, 2 * count)
+            if turn:
+                speeds[name].append(count / took)
+    return speeds
 
 
 # -- latency --------------------------------------------------------------------------------------
@@ -180,14 +255,25 @@ def our_process(house: House, settings: KafkaSettings) -> Iterator[Instance]:
         instance.kill()
 
 
+@contextmanager
+def quix_process(house: House, settings: KafkaSettings) -> Iterator[None]:
+    with suspended_quix(house, settings) as quix:
+        quix.resume()
+        yield
+
+
 def latency(house: House, seconds: float, turns: int) -> list[list[object]]:
-    seen: dict[str, list[Measured]] = {name: [] for name in ("bare", *house.deliveries)}
+    processes: dict[str, Callable[[House, KafkaSettings], AbstractContextManager[object]]] = {
+        "bare": bare_process,
+        **dict.fromkeys(house.deliveries, our_process),
+        **({QUIX: quix_process} if house.quix else {}),
+    }
+    seen: dict[str, list[Measured]] = {name: [] for name in processes}
     for turn in range(turns):
-        for name in seen:
-            delivery = None if name == "bare" else name
+        for name, started in processes.items():
+            delivery = name if name in DELIVERIES else None
             settings = house.log(f"latency-{name}-{turn}", delivery=delivery)
-            running = bare_process if name == "bare" else our_process
-            with running(house, settings), house.sender(settings) as sender:
+            with started(house, settings), house.sender(settings) as sender:
                 seen[name].append(measured(settings, sender, event, PER_SECOND, seconds))
     rows: list[list[object]] = [["at 500 requests/s", "p50 ms", "to bare", "p99 ms", "answered"]]
     for name, all_turns in seen.items():
@@ -235,16 +321,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--client", choices=BARE, default="kafka")
     parser.add_argument("--delivery", choices=DELIVERIES, nargs="+", default=DELIVERIES[:1])
+    parser.add_argument("--quix", type=Path, metavar="PYTHON", help="one that has quixstreams")
     parser.add_argument("--quick", action="store_true", help="less of everything")
     parser.add_argument("--only", choices=parts, nargs="+", default=parts)
     arguments = parser.parse_args()
-    quick = arguments.quick
+    quick, quix = arguments.quick, arguments.quix and arguments.quix.absolute()
+    if not (quix and quix.exists()):
+        print("without Quix Streams: `make quix`, then --quix .venv/quix/bin/python", flush=True)
+        quix = None
     calm_collector()
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
         private_broker(Path(folder, "broker")) as broker,
     ):
-        house = House(arguments.client, arguments.delivery, broker.bootstrap, Path(folder))
+        house = House(arguments.client, arguments.delivery, broker.bootstrap, Path(folder), quix)
         runs: dict[str, Callable[[], list[list[object]]]] = {
             "throughput": lambda: throughput(house, *((5_000, 2) if quick else (40_000, 5))),
             "latency": lambda: latency(house, *((4, 1) if quick else (6, 6))),
