@@ -1,7 +1,8 @@
 """Watches over the service's loop: stops it on signals, ends the process if it is stuck.
 
 A thread of its own reads the signals, so that even a loop that hangs in a system call can be
-ended. Ending at once loses nothing: a commit happened or it did not.
+ended. Ending at once loses nothing: a commit happened or it did not (delivered at least once, what
+it publishes may come twice).
 """
 
 import faulthandler

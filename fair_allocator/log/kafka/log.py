@@ -53,7 +53,9 @@ SLICE_SECONDS: Final = 0.05
 """Longest wait within the client, so that what the group decides is handed on soon."""
 
 JOINING_SECONDS: Final = 0.005
-"""The same until the group has decided, on which neither client returns."""
+JOINING_LASTS: Final = 3.0
+"""The same until the group has decided, on which neither client returns; for so long, and then
+it waits for others."""
 
 QUIET_SECONDS: Final = 5.0
 """After so long without a record or a commit, see whether a commit would still work."""
@@ -85,7 +87,7 @@ class KafkaLog(Log):
         self._rearranging = False
         self._raised: BaseException | None = None
         self._positions: dict[Place, int] = {}
-        self._heard = time.monotonic()
+        self._heard = self._opened_at = time.monotonic()
 
     @property
     def partitions(self) -> int:
@@ -235,8 +237,7 @@ class KafkaLog(Log):
             self._commits.polling()
             left = max(0.0, deadline - time.monotonic())
             with reaching(self._settings):
-                most = JOINING_SECONDS if self._commits.membership is None else SLICE_SECONDS
-                blocks = self._group.poll(min(left, most), limit)
+                blocks = self._group.poll(min(left, self._slice()), limit)
                 self._hand_over()
             blocks = [block for block in blocks if block[0][:2] in self._positions]
             if blocks:
@@ -248,6 +249,12 @@ class KafkaLog(Log):
             self._require_answer()
             if left <= 0:
                 return []
+
+    def _slice(self) -> float:
+        joining = self._commits.membership is None
+        if joining and time.monotonic() - self._opened_at < JOINING_LASTS:
+            return JOINING_SECONDS
+        return SLICE_SECONDS
 
     def _require_answer(self) -> None:
         """Notice an outage, or a rival under the same name: to the client it is only silence."""
