@@ -33,8 +33,8 @@ METADATA_PAUSE_MS: Final = 10
 def _connections(**configs: Any) -> KafkaNetClient:
     """Make what a client talks through, whose pause of 100 ms no setting of a client reaches.
 
-    The one look behind the public interface, for half a second of every start; the version is
-    pinned, and a release without this place would say so at once.
+    All of these names are public, though none is documented. It is worth half a second of every
+    start; the version is pinned, and a release without this place would say so at once.
     """
     net = KafkaNetClient(**configs)
     net.cluster.config["retry_backoff_ms"] = METADATA_PAUSE_MS
