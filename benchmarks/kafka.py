@@ -40,7 +40,7 @@ from tests.verifier import require
 
 PARTITIONS, POOLS, ARMS = 4, 64, 10
 PER_SECOND, FED = 500, 1_000
-QUIX, QUIX_PROGRAM = "quix", str(Path(__file__).with_name("kafka_quix.py"))
+QUIX, QUIX_PROGRAM = "quix (on librdkafka)", str(Path(__file__).with_name("kafka_quix.py"))
 
 CONFIGURATION = """
 [log]

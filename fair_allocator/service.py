@@ -31,10 +31,6 @@ _RESTORING_SECONDS: Final = 10.0
 """How long restores may go on without a poll, but for the last one begun."""
 
 
-_FOLDED_AT_ONCE: Final = 500
-"""How many records of a partition are folded before what was decided is sent ahead."""
-
-
 def calm_collector() -> None:
     """Let the garbage collector look seldom: the state is large, long-lived and free of cycles."""
     gc.freeze()
@@ -51,11 +47,15 @@ class FilePool:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """What the loop needs of the configuration; times in seconds."""
+    """What the loop needs of the configuration; times in seconds.
+
+    `ahead_records` of a partition are folded before what was decided is sent ahead.
+    """
 
     shard: ShardSettings = field(default_factory=ShardSettings)
     pools: Mapping[str, FilePool] = field(default_factory=dict)
     batch_records: int = 4_000
+    ahead_records: int = 500
     poll_seconds: float = 0.2
     tick_seconds: float = 1.0
     give_up_seconds: float = 60.0
@@ -96,6 +96,8 @@ class Service:
         self._probe = Probe() if probe is None else probe
         self._ticked = monotonic()
         self._failing_since: float | None = None
+        # Up to where a commit was tried, until one is seen to have happened: others may succeed
+        # and that one never.
         self._failed: dict[tuple[str, int], int] = {}
         self._stopping = False
 
@@ -140,17 +142,24 @@ class Service:
         now = round(self._wall() * 1000)
         if records:
             self._prepared.clear()  # what was announced as lost and is read was kept
+        # After a failure nothing is sent ahead: folding may have taken longer than the log waits.
+        ahead = not self._failed
         # Between partitions there is no order to keep.
         for partition, some in groupby(sorted(records, key=_partition), _partition):
             shard = self.shards[partition]
-            while part := [*islice(some, _FOLDED_AT_ONCE)]:
+            while part := [*islice(some, settings.ahead_records)]:
                 shard.fold(part, now)
-                self.log.send_ahead(shard.take_published())
+                if ahead:
+                    self._send_ahead(shard)
         if not records or self._monotonic() - self._ticked >= settings.tick_seconds:
             self._ticked = self._monotonic()
             self._tick(now, records)
         self._commit()
         self._probe.decided(records)
+
+    def _send_ahead(self, shard: Shard) -> None:
+        self._failed |= self._up_to(shard)
+        self.log.send_ahead(shard.take_published())
 
     def _tick(self, now: int, records: Sequence[Record]) -> None:
         """Let time pass where all was read: elsewhere, rewards may lie unread that came in time."""
@@ -210,11 +219,10 @@ class Service:
             outgoing += cut
             added.append((snapshots, len(outgoing), len(extra)))
             outgoing += extra
-            offsets.update(((topic, partition), at) for topic, at in shard.offsets.items())
+            offsets |= self._up_to(shard)
             hints[partition] = snapshots.hint
         if outgoing:
             began = self._monotonic()
-            # Until it is seen to be committed: other commits may succeed and this one never.
             self._failed |= offsets
             placed = self.log.commit(outgoing, offsets, hints)
             self._failed = {at: to for at, to in self._failed.items() if offsets.get(at, -1) < to}
@@ -224,6 +232,10 @@ class Service:
             self._probe.committed(self._monotonic() - began)
             if not whole:  # a drain may be in a rebalance, where only a commit is allowed
                 self._trim()
+
+    @staticmethod
+    def _up_to(shard: Shard) -> dict[tuple[str, int], int]:
+        return {(topic, shard.partition): at for topic, at in shard.offsets.items()}
 
     def _trim(self) -> None:
         for partition, snapshots in self._snapshots.items():

@@ -107,7 +107,8 @@ class Ownership(Protocol):
 
         With no partitions it says that nothing is owned because others own everything.
 
-        All of `Log` but `poll` and `close` may be used: this is the place to restore and seek.
+        All of `Log` but `poll`, `send_ahead` and `close` may be used: this is the place to restore
+        and seek.
         """
 
     def losing(self, partitions: Sequence[int]) -> None:
@@ -200,9 +201,9 @@ class Log(ABC):
     def send_ahead(self, outgoing: Sequence[Outgoing]) -> None:
         """Hand over records of the outputs that the next commit appends before its own.
 
-        They can travel while more is decided. Nobody sees them before that commit has happened,
-        and nobody ever does if it fails. A poll before it takes them back, and every partition has
-        to be sought again, as after a commit that failed.
+        They can travel while more is decided, and are seen if and when that commit has happened. A
+        poll before it takes them back, and every partition has to be sought again, as after a
+        commit that failed.
 
         Raises
         ------
@@ -218,6 +219,8 @@ class Log(ABC):
         hints: Mapping[int, str],
     ) -> list[int]:
         """Append records, move committed positions and set hints, all or nothing.
+
+        What was sent ahead is a part of it, and comes before `outgoing`.
 
         When this returns, all of it is durable, and seen by everyone at once. An input that is
         not in `offsets`, and the hint of a partition that is not in `hints`, stay as they were.

@@ -202,8 +202,8 @@ class SqliteLog(Log):
     # -- writing ------------------------------------------------------------------------------
 
     def send_ahead(self, outgoing: Sequence[Outgoing]) -> None:
-        # A file is not far away: they wait here, so that the transaction is short.
         with self._committing({record.partition for record in outgoing}):
+            # A file is not far away: they wait here, so that the transaction is short.
             self._ahead += outgoing
 
     def commit(
@@ -212,9 +212,11 @@ class SqliteLog(Log):
         offsets: Mapping[tuple[str, int], int],
         hints: Mapping[int, str],
     ) -> list[int]:
-        ahead, self._ahead = self._ahead, []
+        ahead = len(self._ahead)
         with self._committing({partition for _, partition in offsets} | set(hints)):
-            return self._commit([*ahead, *outgoing], offsets, hints)[len(ahead) :]
+            given = self._commit([*self._ahead, *outgoing], offsets, hints)
+        self._ahead.clear()
+        return given[ahead:]
 
     @contextmanager
     def _committing(self, partitions: set[int]) -> Iterator[None]:
@@ -266,6 +268,7 @@ class SqliteLog(Log):
     def close(self) -> None:
         if self._opened is not None:
             self._opened = None
+            self._owned = range(0)
             self._undo.close()
 
 

@@ -55,9 +55,10 @@ def instances_come_and_go(site: Site) -> None:
     """Two and three instances share the partitions, join, leave and die under load."""
     one = site.instance("one").serving(PARTITIONS)
     site.load(2_000 * site.intensity)
+    two, three = site.instance("two"), site.instance("three")
     for _ in range(site.rounds(1)):
-        two = site.instance("two").serving()
-        three = site.instance("three").serving()
+        two.serving()
+        three.serving()
         code = two.terminate()
         require(code == 0, "stopped with", code, two.said()[-3000:])
         three.kill()

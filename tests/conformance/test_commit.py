@@ -185,6 +185,10 @@ def test_nothing_can_be_sent_ahead_for_what_is_not_owned(
     service = log_factory.service()
     with pytest.raises(CommitFailed):
         service.log.send_ahead(published(b"never"))
+    service.owning().log.close()
+    with pytest.raises(LogError):
+        service.log.send_ahead(published(b"never"))
+    service = log_factory.service()
     service.owning().log.commit(published(b"after"), {}, {})
     assert contents(client, "assignments", 0) == [b"after"]
 

@@ -38,6 +38,7 @@ SETTINGS = ServiceSettings(
     ),
     pools={name: FilePool(settings, "1") for name, settings in POOLS.items()},
     batch_records=7,
+    ahead_records=2,
     poll_seconds=0.005,
     tick_seconds=0.02,
     snapshot_entries=5,

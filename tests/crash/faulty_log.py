@@ -34,11 +34,13 @@ POINTS: Final = frozenset(
         "open", "poll", "committed", "seek", "journal", "entry", "parts", "manifest", "trim",
         "losing", "drain", "ahead",
     )
-) | {"while folding", "while restoring", "before close"}  # fmt: skip
+) | {"while restoring", "before close"}  # fmt: skip
 """Where a process may die."""
 
 
-REFUSALS: Final = frozenset({"no poll", "no journal", "no ahead", "no commit", "no trim"})
+REFUSALS: Final = frozenset(
+    {"no poll", "no journal", "no ahead", "no behind", "no commit", "no trim"}
+)
 """What else may fail."""
 
 RARELY: Final = 0.2
@@ -98,19 +100,6 @@ Driver = Callable[["FaultyLog", int], Poll]
 Watcher = Callable[["FaultyLog", Sequence[int]], None]
 
 
-class Torn(list[Record]):
-    """Records of which only some are folded before the process dies."""
-
-    def __init__(self, records: Sequence[Record], faults: Faults) -> None:
-        super().__init__(records)
-        self._faults = faults
-
-    def __iter__(self) -> Iterator[Record]:
-        for record in super().__iter__():
-            yield record
-            self._faults.at("while folding")
-
-
 class FaultyLog(Log):
     """One process' hold of a log in memory.
 
@@ -164,7 +153,7 @@ class FaultyLog(Log):
                 records.append(record)
         self.step = owned, records
         self._faults.at("after poll")
-        return Torn(records, self._faults)
+        return records
 
     def _own(self, owned: frozenset[int]) -> None:
         leaving, coming = sorted(self.owned - owned), sorted(owned - self.owned)
@@ -221,6 +210,7 @@ class FaultyLog(Log):
 
     def behind(self) -> dict[tuple[str, int], int]:
         """Say that all was read that has come, but for one record after an odd number of them."""
+        self._faults.refuse("no behind", LogUnavailable)
         more = len(self.step[1]) % 2 if self.step is not None else 0
         return dict.fromkeys(self.positions, more)
 

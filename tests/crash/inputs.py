@@ -205,6 +205,7 @@ def make_plan(seed: int) -> Plan:
     has_template = rng.random() < 0.8
     base = ServiceSettings(
         batch_records=rng.choice((3, 8, 20)),
+        ahead_records=2,
         tick_seconds=rng.choice((0.0, 1e9)),
         snapshot_entries=rng.choice((1, 1, 2, 4)),
         snapshot_chunk_bytes=rng.choice((200, 1_000, 5_000)),

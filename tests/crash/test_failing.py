@@ -44,6 +44,23 @@ def test_service_gives_up_after_a_while(house: House) -> None:
             served.service.step()
 
 
+def test_what_cannot_be_sent_ahead_goes_with_its_commit(house: House) -> None:
+    served = house()
+    served.serve("one")
+    served.request("two")
+    failing = CommitFailed("folding took longer than a transaction may")
+    with patch.object(SqliteLog, "send_ahead", side_effect=failing) as ahead:
+        served.service.step()
+        assert served.service.shards == {}
+        served.turn()
+        assert ahead.call_count == 1
+    assert [e["round"] for e in served.out("assignment")] == [1, 2]
+    with patch.object(SqliteLog, "send_ahead", side_effect=failing) as ahead:
+        served.request("three")
+        served.service.step()
+        assert ahead.call_count == 1  # all is well again, so it was tried
+
+
 def test_service_gives_up_on_what_fails_for_ever_though_other_steps_succeed(house: House) -> None:
     served = house(service={"give_up_seconds": 10})
     log = served.service.log

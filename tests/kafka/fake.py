@@ -197,8 +197,13 @@ class FakeWriter(_Connection):
 class FakeTransactions(_Connection):
     """Keeps back what it is given until the end."""
 
+    _open = False
+
     def begin(self) -> None:
         self.member.happen("begin")
+        if self._open:
+            raise DriverError("a transaction is open")
+        self._open = True
         self._records: list[Outgoing | Appended] = []
         self._stored: dict[Place, Stored] = {}
 
@@ -222,6 +227,7 @@ class FakeTransactions(_Connection):
 
     def end(self) -> None:
         self.member.happen("end")
+        self._open = False
         cluster = self.member.cluster
         for record in self._records:
             cluster.append(*record[:4])

@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 
-from fair_allocator.errors import ConfigurationError, OffsetGone
-from fair_allocator.log import INPUTS, JOURNAL
+from fair_allocator.errors import CommitFailed, ConfigurationError, OffsetGone
+from fair_allocator.log import INPUTS, JOURNAL, Outgoing
 from fair_allocator.log.kafka import KafkaSettings
 from tests.kafka.fake import Cluster
 from tests.kafka.instances import Instance, decided, request
@@ -36,15 +36,15 @@ def test_positions_are_stored_after_the_records_are_written_and_before_the_end()
     one = Instance(cluster, 0)
     one.turn()
     order: list[str] = []
-    for call in ("begin", "write", "store", "end"):
+    for call in ("begin", "send", "write", "store", "end"):
         one.member.before[call] = [partial(order.append, call)]
     request(cluster, 1)
     one.turn()
-    assert order == ["begin", "write", "store", "end"]
+    assert order == ["begin", "send", "write", "store", "end"]
     assert decided(cluster) == 1
 
 
-@pytest.mark.parametrize("call", ["begin", "write", "store", "end"])
+@pytest.mark.parametrize("call", ["begin", "send", "write", "store", "end"])
 def test_a_commit_that_failed_half_way_is_done_over(call: str) -> None:
     cluster = Cluster()
     one = Instance(cluster, 0)
@@ -53,6 +53,17 @@ def test_a_commit_that_failed_half_way_is_done_over(call: str) -> None:
     request(cluster, 1)
     one.turn()
     assert decided(cluster) == 1
+
+
+def test_nothing_is_committed_without_what_was_sent_ahead_by_a_writer_that_is_gone() -> None:
+    cluster = Cluster()
+    one = Instance(cluster, 0)
+    one.turn()
+    one.log.send_ahead([Outgoing("assignments", 0, b"pool", b"never")])
+    one.log._commits.drop()
+    with pytest.raises(CommitFailed, match="sent ahead"):
+        one.log.commit([Outgoing(JOURNAL, 0, None, b"never")], {}, {})
+    assert not cluster.records["assignments", 0] + cluster.records[JOURNAL, 0]
 
 
 def test_who_cannot_go_on_with_what_it_keeps_restores_it_and_lets_go_of_the_rest() -> None:

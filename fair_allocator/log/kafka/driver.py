@@ -181,20 +181,19 @@ class GroupReader(Protocol):
 class Transactions(Protocol):
     """Writes transactions under the instance's transactional id, one after the other.
 
-    `transaction.commit` has the order of the calls.
+    `transaction.finish` has the order of the calls.
     """
 
     def begin(self) -> None:
         """Begin a transaction."""
 
     def send(self, records: Sequence[Outgoing]) -> None:
-        """Send records without waiting; `write` waits for them too, and `end` fails without."""
+        """Send records without waiting; `write` waits for them, and `end` fails if one failed."""
 
     def write(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
         """Write records, wait until each of them is written, and return their offsets.
 
-        Raises if even one of them, or of those sent before, is not: a transaction might commit
-        happily without it.
+        Raises if even one of them is not: a transaction might commit happily without it.
         """
 
     def store(self, stored: Mapping[Place, Stored], membership: Membership | None) -> None:

@@ -20,6 +20,7 @@ class ExactlyOnce(Commits):
     """Commits by transactions."""
 
     _transactions: Transactions | None = None
+    _has_begun = False
 
     def prepare(self) -> None:
         self._settled()
@@ -72,13 +73,17 @@ class ExactlyOnce(Commits):
     def _begun(self) -> Transactions:
         """Return the writer, with a transaction begun."""
         transactions = self._settled()
-        if not self.ahead:
+        if not self._has_begun:
+            if self.ahead:
+                raise DriverError("the writer of what was sent ahead is gone")
             transactions.begin()
+            self._has_begun = True
         return transactions
 
     def write(self, outgoing: Sequence[Outgoing], after: Mapping[int, Committed]) -> list[int]:
         stored = to_store(after, self._partitions)
         given = finish(self._begun(), outgoing, stored, self._proof())
+        self._has_begun = False
         for record, offset in zip(outgoing, given, strict=True):
             if record.topic == JOURNAL:
                 # One past the record, and one past the marker that ends the transaction.
@@ -100,6 +105,7 @@ class ExactlyOnce(Commits):
         """Nothing to do: positions are a part of every commit."""
 
     def drop(self) -> None:
+        self._has_begun = False
         if self._transactions is not None:
             transactions, self._transactions = self._transactions, None
             transactions.close()

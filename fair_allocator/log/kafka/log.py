@@ -231,7 +231,8 @@ class KafkaLog(Log):
     def poll(self, timeout_seconds: float, limit: int) -> list[Record]:
         self._require_open()
         if self._commits.ahead:
-            self._spoil()
+            with reaching(self._settings):
+                self._spoil()
         deadline = time.monotonic() + timeout_seconds
         while True:
             self._commits.polling()
@@ -363,8 +364,8 @@ class KafkaLog(Log):
     def _spoil(self) -> None:
         """Forget all that rests on a commit that may not have happened."""
         self._commits.spoil()
-        self._group.pause(list(self._positions))
-        self._positions.clear()
+        read, self._positions = list(self._positions), {}
+        self._group.pause(read)
 
     def trim_journal(self, partition: int, before: int) -> None:
         self._require_owned(partition)

@@ -56,22 +56,21 @@ class _Source:
                 return {}
             messages = [first, *(self.consumer.consume(limit - 1, 0) if limit > 1 else ())]
         blocks: dict[Place, list[Record]] = {}
-        ours = self._ours
+        block: list[Record] = []
+        topic, name, partition = "", "", -1
         for message in messages:
             problem = message.error()
             if problem is not None:
                 self._note(message, problem)
                 continue
-            place = topic, partition = ours[message.topic()], message.partition()
+            if message.partition() != partition or message.topic() != name:  # seldom: they are runs
+                name, partition = message.topic(), message.partition()
+                topic = self._ours[name]
+                block = blocks.setdefault((topic, partition), [])
             _, time = message.timestamp()
             # Record(...) by way of tuple: its own constructor is a Python function.
             fields = topic, partition, message.offset(), message.key(), message.value(), time
-            record = _new(Record, fields)
-            block = blocks.get(place)
-            if block is None:
-                blocks[place] = [record]
-            else:
-                block.append(record)
+            block.append(_new(Record, fields))
         for place, block in blocks.items():
             self.positions[place] = max(self.positions.get(place, 0), block[-1].offset + 1)
         return blocks

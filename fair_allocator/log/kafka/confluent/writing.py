@@ -25,12 +25,15 @@ class Transactions:
             self._producer.begin_transaction()
 
     def send(self, records: Sequence[Outgoing]) -> None:
-        producer, topics = self._producer, self._topics
+        produce, topics = self._producer.produce, self._topics
         with translated():
             # Nobody is called when they are delivered, which takes time: the client itself counts
             # those that are not, and does not commit a transaction that had one.
             for topic, partition, key, value in records:
-                _produce(producer, topics[topic], value, key, partition)
+                try:
+                    produce(topics[topic], value, key, partition)
+                except BufferError:
+                    _produce(self._producer, topics[topic], value, key, partition)
 
     def write(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
         with translated():
@@ -52,11 +55,13 @@ class Transactions:
 
     def _flush(self) -> None:
         try:
-            self._producer.flush(self._patience)
+            left = self._producer.flush(self._patience)
         except SystemError as error:
             if error.__cause__ is None:  # it failed for good and lost the reason: any call has it
                 self._producer.begin_transaction()
             raise
+        if left:
+            raise Unreachable(f"{left} records were not written in time")
 
     def close(self) -> None:
         _close_aside(self._producer)

@@ -34,7 +34,7 @@ class Transactions:
         self._producer = producer
         self._names = names
         self._patience = patience
-        self._sent: list[Any] = []
+        self._ahead: list[Any] = []
 
     def begin(self) -> None:
         with translated():
@@ -42,14 +42,14 @@ class Transactions:
 
     def send(self, records: Sequence[Outgoing]) -> None:
         with translated():
-            self._sent += _sent(self._producer, self._names, records)
+            self._ahead += _sent(self._producer, self._names, records)
 
     def write(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
         with translated():
-            sent, self._sent = self._sent, []
-            sent += _sent(self._producer, self._names, records)
-            _wait(self._producer, sent, self._patience)
-        return [future.value.offset for future in sent[len(sent) - len(records) :]]
+            ahead, self._ahead = self._ahead, []
+            sent = _sent(self._producer, self._names, records)
+            _wait(self._producer, [*ahead, *sent], self._patience)
+        return [future.value.offset for future in sent]
 
     def store(self, stored: Mapping[Place, Stored], membership: Membership | None) -> None:
         with translated():
@@ -95,8 +95,8 @@ def _sent(
     """Send records; return what will tell what became of each."""
     send, theirs, futures = producer.send, names.theirs, []
     for topic, partition, key, value, *timestamp in records:
-        sent = NoKey if value is None and key is None else key
-        futures.append(send(theirs[topic], value, sent, None, partition, *timestamp))
+        some_key = NoKey if value is None and key is None else key
+        futures.append(send(theirs[topic], value, some_key, None, partition, *timestamp))
     return futures
 
 
