@@ -31,6 +31,11 @@ _RESTORING_SECONDS: Final = 10.0
 """How long restores may go on without a poll, but for the last one begun."""
 
 
+_SWEEPING_SECONDS: Final = 30.0
+"""How often the cycles that a client leaves behind are swept up, for which the calmed collector
+would wait an hour."""
+
+
 def calm_collector() -> None:
     """Let the garbage collector look seldom: the state is large, long-lived and free of cycles."""
     gc.freeze()
@@ -94,7 +99,7 @@ class Service:
         self._sleep = sleep
         self._heartbeat = heartbeat
         self._probe = Probe() if probe is None else probe
-        self._ticked = monotonic()
+        self._ticked = self._swept = monotonic()
         self._failing_since: float | None = None
         # Up to where a commit was tried, until one is seen to have happened: others may succeed
         # and that one never.
@@ -163,6 +168,9 @@ class Service:
 
     def _tick(self, now: int, records: Sequence[Record]) -> None:
         """Let time pass where all was read: elsewhere, rewards may lie unread that came in time."""
+        if self._ticked - self._swept >= _SWEEPING_SECONDS:
+            self._swept = self._ticked
+            gc.collect(0)
         behind = self.log.behind()
         self._probe.ticked(now, records, behind, self.shards)
         for partition, shard in self.shards.items():
