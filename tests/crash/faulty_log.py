@@ -222,11 +222,7 @@ class FaultyLog(Log):
         for record in outgoing:
             require(record.topic in OUTPUTS, "sent ahead, but no output:", record.topic)
         self._faults.at("before ahead", RARELY)
-        try:
-            self._faults.refuse("no ahead", CommitFailed)
-        except CommitFailed:
-            self._spoil()
-            raise
+        self._refuse("no ahead", 0.5)
         self.inner.send_ahead(outgoing)
         self._ahead = self._ahead or bool(outgoing)
         self._faults.at("after ahead", RARELY)
@@ -236,6 +232,14 @@ class FaultyLog(Log):
             require(record.partition in self.owned, "committed, but not owned:", record)
             size = len(record.key or b"") + len(record.value or b"")
             require(size <= RECORD_BYTES, "a record of", size, "bytes:", record.topic)
+
+    def _refuse(self, what: str, weight: float) -> None:
+        """Fail as a commit does, perhaps."""
+        try:
+            self._faults.refuse(what, CommitFailed, weight)
+        except CommitFailed:
+            self._spoil()
+            raise
 
     def _spoil(self) -> None:
         self.inner.poll(0, 1)  # of which nothing was sought: it takes back what was sent ahead
@@ -257,12 +261,7 @@ class FaultyLog(Log):
         if draining:
             self._faults.at("before drain", OFTEN)
         self._faults.at(f"before {what}", OFTEN if what == "manifest" else 1)
-        try:
-            losing = self._where == "losing"
-            self._faults.refuse("no commit", CommitFailed, OFTEN if losing else 0.5)
-        except CommitFailed:
-            self._spoil()
-            raise
+        self._refuse("no commit", OFTEN if self._where == "losing" else 0.5)
         placed = self.inner.commit(outgoing, offsets, hints)
         self._ahead = False
         if ENTRY in kinds or self.step is not None:

@@ -82,6 +82,16 @@ def check(cluster: Cluster, count: int = REQUESTS) -> None:
     assert [found[offset][0][0]["round"] for offset in range(count)] == [*range(1, count + 1)]
 
 
+def killed(cluster: Cluster, kind: str, number: int) -> Instance:
+    """Return an instance that was asked, and killed before a call."""
+    instance = one(cluster)
+    ask(cluster)
+    at(instance.member, kind, number, kill)
+    with pytest.raises(Killed):
+        instance.turn()
+    return instance
+
+
 def test_the_journal_is_written_first_and_positions_last() -> None:
     cluster = Cluster()
     instance = one(cluster)
@@ -134,11 +144,7 @@ def test_whoever_comes_after_a_killed_one_publishes_what_it_left(
     kind: str, number: int, delivery: str
 ) -> None:
     cluster = Cluster()
-    instance = one(cluster)
-    ask(cluster)
-    at(instance.member, kind, number, kill)
-    with pytest.raises(Killed):
-        instance.turn()
+    killed(cluster, kind, number)
     # It decides otherwise, where nothing was decided yet.
     Instance(cluster, 0, delivery=delivery, seed=2).turn()
     check(cluster)
@@ -150,11 +156,7 @@ def test_whoever_comes_after_a_killed_one_publishes_what_it_left(
 @pytest.mark.parametrize(("kind", "number"), MOMENTS)
 def test_who_is_interrupted_and_still_closes_claims_no_publication(kind: str, number: int) -> None:
     cluster = Cluster()
-    instance = one(cluster)
-    ask(cluster)
-    at(instance.member, kind, number, kill)
-    with pytest.raises(Killed):
-        instance.turn()
+    instance = killed(cluster, kind, number)
     instance.member.before.clear()
     instance.log.close()
     one(cluster, seed=2).turn()
