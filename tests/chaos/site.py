@@ -27,7 +27,7 @@ from tests.chaos.instance import PATIENCE_SECONDS, TRY_AGAIN, Instance, eventual
 from tests.chaos.load import Inputs, Load
 from tests.crash.simulation import counts_of
 from tests.kafka_logs import fresh_settings, make_topics
-from tests.verifier import Rules, require, verify
+from tests.verifier import Broken, Rules, require, verify
 
 PARTITIONS: Final = 4
 POOLS: Final = ("od-1", "od-2", "od-3", "od-4", "od-5", "file-1", "file-2")
@@ -216,7 +216,12 @@ class Site:
             require(code == 0, f"{each.name} stopped with {code}: {each.said()[-3000:]}")
         time.sleep(LINGER_SECONDS)
         with self.reader() as reader:
-            return self.verified(reader)
+            try:
+                return self.verified(reader)
+            except Broken as broken:
+                for each in self.instances.values():
+                    broken.add_note(f"{each.name} said last: {each.said()[-3000:]}")
+                raise
 
     def verified(self, reader: LogClient) -> int:
         configuration = self.configuration

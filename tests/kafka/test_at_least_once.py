@@ -125,6 +125,40 @@ def fail() -> None:
     raise Unreachable("the broker is starting")
 
 
+@pytest.mark.parametrize("number", range(REQUESTS + 1))
+def test_who_is_told_to_stop_while_a_commit_fails_publishes_all_of_it(number: int) -> None:
+    cluster = Cluster()
+    instance = one(cluster)
+    ask(cluster)
+
+    def stop_and_fail() -> None:
+        instance.service.stop()
+        fail()
+
+    at(instance.member, "append to assignments", number, stop_and_fail)
+    instance.service.run()
+    check(cluster)
+
+
+def test_who_cannot_publish_all_before_it_stops_leaves_it_to_the_next(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = Cluster()
+    instance = one(cluster)
+    ask(cluster)
+
+    def stop_and_fail() -> None:
+        instance.service.stop()
+        instance.member.before["append to journal"] = [fail]
+        fail()
+
+    at(instance.member, "append to assignments", 3, stop_and_fail)
+    instance.service.run()
+    assert "left for the next start to settle" in caplog.text
+    one(cluster, seed=2).turn()
+    check(cluster)
+
+
 @pytest.mark.parametrize("kind", ["writer", "offsets", "stored", "wait for store", "read", "seek"])
 @pytest.mark.parametrize("number", range(4))
 def test_a_question_that_fails_is_asked_again(kind: str, number: int) -> None:
