@@ -33,6 +33,7 @@ COMPILED: Final = (
     "fair_allocator/shard/hosted.py",
     "fair_allocator/shard/journal.py",
     "fair_allocator/shard/outbox.py",
+    "fair_allocator/shard/settings.py",
     "fair_allocator/shard/shard.py",
     "fair_allocator/shard/table.py",
 )

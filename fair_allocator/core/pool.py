@@ -30,8 +30,9 @@ _REPEATED: Final = RewardOutcome.REPEATED
 _ARM_LEFT: Final = RewardOutcome.ARM_LEFT
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_share(value: object) -> bool:
+    """Tell whether a value is a number in [0, 1]: not a bool, though that is an int."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -191,8 +192,7 @@ class Pool(Figures):
             If the value is not a finite number in [0, 1]. Nothing is counted then, and the
             request can still be rewarded.
         """
-        # Not bool, though it is an int; type() is the fast way to say so.
-        if (type(value) is not float and not _is_number(value)) or not 0 <= value <= 1:
+        if not (0.0 <= value <= 1.0 if type(value) is float else _is_share(value)):
             raise InvalidReward(
                 f"request {request_id!r}: a reward is in [0, 1], got {shown(value)}"
             )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from fair_allocator.core.compiling import mypyc_attr
 
@@ -51,6 +51,9 @@ class RewardOutcome(Enum):
         return self is RewardOutcome.COUNTED
 
 
+_REPEATED: Final = RewardOutcome.REPEATED
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Requests:
     """Open requests, and the last ones that were closed.
@@ -60,14 +63,16 @@ class Requests:
     in a row differ.
     """
 
-    __slots__ = ("_oldest", "_order", "_remember", "closed", "waiting")
+    __slots__ = ("_later", "_oldest", "_order", "_remember", "closed", "waiting")
 
     def __init__(self, remember: int) -> None:
         self._remember = remember
         self.waiting: dict[str, Assignment] = {}
         """The open ones by id, oldest first."""
-        self.closed: dict[str, tuple[Assignment, RewardOutcome]] = {}
-        """The remembered ones, each with what becomes of a reward for it."""
+        self.closed: dict[str, Assignment] = {}
+        """The remembered ones by id."""
+        # What becomes of a reward for them, where it is not that one was counted.
+        self._later: dict[str, RewardOutcome] = {}
         # Their ids from `_oldest` on: a list, since compiled code reads no deque as fast.
         self._order: list[str] = []
         self._oldest = 0
@@ -75,7 +80,7 @@ class Requests:
     def answered(self, request_id: str) -> Assignment:
         """Return the answer a known request was given."""
         assignment = self.waiting.get(request_id)
-        return self.closed[request_id][0] if assignment is None else assignment
+        return self.closed[request_id] if assignment is None else assignment
 
     def close(self, assignment: Assignment, later: RewardOutcome, rounds: int) -> None:
         """Close an open request after so many rounds.
@@ -89,12 +94,18 @@ class Requests:
             closed, order = self.closed, self._order
             if request_id not in closed:
                 order.append(request_id)
-            closed[request_id] = assignment, later
+            closed[request_id] = assignment
+            if later is not _REPEATED:
+                self._later[request_id] = later
+            elif self._later:
+                self._later.pop(request_id, None)
             while len(closed) > remember:
                 oldest = order[self._oldest]
-                if closed[oldest][0][2] > rounds - remember:
+                if closed[oldest][2] > rounds - remember:
                     break
                 del closed[oldest]
+                if self._later:
+                    self._later.pop(oldest, None)
                 self._oldest += 1
             if self._oldest > 2 * remember:
                 del order[: self._oldest]
@@ -102,8 +113,9 @@ class Requests:
 
     def outcome(self, request_id: str) -> RewardOutcome:
         """Tell what becomes of a reward for a request that is not open."""
-        known = self.closed.get(request_id)
-        return RewardOutcome.UNKNOWN if known is None else known[1]
+        if request_id not in self.closed:
+            return RewardOutcome.UNKNOWN
+        return self._later.get(request_id, _REPEATED)
 
     def state(self) -> dict[str, Any]:
         """Return all of it as plain data."""
@@ -111,7 +123,8 @@ class Requests:
             "remember": self._remember,
             "open": [list(assignment[:6]) for assignment in self.waiting.values()],
             "closed": [
-                [*assignment[:6], outcome.value] for assignment, outcome in self.closed.values()
+                [*assignment[:6], self.outcome(request_id).value]
+                for request_id, assignment in self.closed.items()
             ],
         }
 
@@ -122,6 +135,9 @@ class Requests:
         """Make what `state` gave."""
         requests = cls(remember)
         requests.waiting = {row[0]: Assignment(*row) for row in open}
-        requests.closed = {row[0]: (Assignment(*row[:6]), RewardOutcome(row[6])) for row in closed}
+        for row in closed:
+            requests.closed[row[0]] = Assignment(*row[:6])
+            if row[6] != _REPEATED.value:
+                requests._later[row[0]] = RewardOutcome(row[6])
         requests._order = list(requests.closed)
         return requests

@@ -107,7 +107,8 @@ class Tallies:
 
     def take(self, tally: Tally) -> None:
         """Add what a shard counted."""
-        self.decided.update(tally.decided)
+        self.decided["fairness"] += tally.forced
+        self.decided["learner"] += tally.chosen
         for reason, count in tally.dead_letters.items():
             self.dead_letters[str(reason)] += count
         for reason, count in tally.rewards_ignored.items():

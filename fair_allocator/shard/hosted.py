@@ -72,8 +72,8 @@ class HostedPool:
         "epochs",
         "hosting",
         "key",
+        "opening",
         "pool",
-        "quoted",
         "scheduled",
         "stood",
         "waiting",
@@ -86,8 +86,8 @@ class HostedPool:
         """Epochs that came into force and are not published yet; the pool appends to it."""
         self.bucket = bucket
         self.key = pool.name.encode("utf-8", "surrogatepass")
-        self.quoted = quoted(pool.name)
-        """The pool's name as the key of its records, and in JSON."""
+        self.opening = f'{{"type":"assignment","pool":{quoted(pool.name)},"request_id":'
+        """The key of its records, and how an assignment begins."""
         self.scheduled: int | None = None
         """The time at which the shard will look for expired requests next."""
         self.stood = 0
@@ -129,7 +129,7 @@ class HostedPool:
     def assign(self, request_id: str, clock: int) -> Assignment:
         """Decide a request, or repeat its answer."""
         assignment = self.pool.assign(request_id)
-        if not assignment.repeat:
+        if not assignment[6]:  # .repeat by place, which is faster
             self.waiting.append((clock, assignment))
             if len(self.waiting) > self._room:
                 self._tidy()

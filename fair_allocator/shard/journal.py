@@ -85,15 +85,15 @@ class Draft:
     `offsets` is the shard's own, looked at when the entry is encoded.
     """
 
-    __slots__ = ("_head", "_offsets", "_partitions", "_places", "_runs", "ops", "run", "seq")
+    __slots__ = ("_head", "_offsets", "_partitions", "_places", "_runs", "ops", "seq", "topic")
 
     def __init__(
         self, seq: int, writer: int, clock: int, offsets: dict[str, int], partitions: int
     ) -> None:
         self.seq = seq
         self.ops: list[str] = []
-        self.run: list[Any] = [None]
-        """The run that goes on: ``[topic, first, last]``."""
+        self.topic = ""
+        """Whose records were folded last."""
         self._head = [VERSION, writer, clock]
         self._offsets = offsets
         self._partitions = partitions
@@ -103,11 +103,16 @@ class Draft:
     def __bool__(self) -> bool:
         return bool(self._runs or self.ops)
 
-    def begin_run(self, topic: str, offset: int) -> list[Any]:
+    def begin_run(self, topic: str, offset: int) -> None:
         """Note that records of another topic are folded from here on."""
-        self.run = [topic, offset, offset]
-        self._runs.append(self.run)
-        return self.run
+        self._end_run()
+        self.topic = topic
+        self._runs.append([topic, offset])
+
+    def _end_run(self) -> None:
+        """Note the last offset of the run that went on until now."""
+        if self._runs:
+            self._runs[-1][2:] = [self._offsets[self.topic] - 1]
 
     def place(self, name: str) -> str:
         """Return a pool's place in the entry's list of pools, in JSON."""
@@ -122,6 +127,7 @@ class Draft:
 
     def encode(self, previous: str) -> tuple[bytes, str]:
         """Return the record's value and the chain up to it."""
+        self._end_run()
         folded = to_json([*self._head, self._offsets, self._runs, list(self._places)])
         text = f"{folded[:-1]},[{','.join(self.ops)}],{self._partitions}]"
         body = text.encode("utf-8", "surrogatepass")

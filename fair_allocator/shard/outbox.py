@@ -4,7 +4,8 @@ from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
-from json.encoder import encode_basestring as quoted
+from json.encoder import encode_basestring
+from typing import Final
 
 from fair_allocator.core.guarantee import Epoch
 from fair_allocator.core.pool import Pool
@@ -22,7 +23,14 @@ from fair_allocator.log.base import Outgoing, Record
 from fair_allocator.shard.hosted import HostedPool
 from fair_allocator.shard.journal import probability
 
-_new = tuple.__new__
+# By names of their own: a global is looked up for every record.
+_new: Final = tuple.__new__
+_Outgoing: Final = Outgoing
+_quoted: Final = encode_basestring
+
+_FORCED: Final = ',"reason":"fairness","propensity":1.0,"repeat":false,"folded":{"requests":'
+_CHOSEN: Final = ',"reason":"learner","propensity":1.0,"repeat":false,"folded":{"requests":'
+"""How an assignment goes on after its epoch, where the choice was no matter of chance."""
 
 ARMS_A_RECORD = 1_000
 """Arms in one record of a complete epoch: about 100 kB, well below a message limit."""
@@ -41,10 +49,9 @@ class Outbox:
         self.records: list[Outgoing] = []
         self._partition = partition
         self._offsets = offsets
-        self._head = f'{{"type":"assignment","partition":{partition},"pool":'
         self._tail = ""
         self._upto = (-1, -1)
-        """How an assignment begins and ends; the end is that of these rewards and controls."""
+        """How an assignment ends, after these rewards and controls."""
 
     def take(self) -> list[Outgoing]:
         """Return what was written since the last time."""
@@ -64,23 +71,36 @@ class Outbox:
 
         By hand, since this is the one record per request.
         """
-        request_id, arm, round, epoch, reason, propensity, repeat = made
+        request_id, arm, round, number, reason, propensity, repeat = made
         offsets = self._offsets
         upto = offsets["rewards"], offsets["controls"]
         if upto != self._upto:
             self._upto = upto
-            self._tail = f'"rewards":{upto[0]},"controls":{upto[1]}}}}}'
-        request_id, arm, likely = quoted(request_id), quoted(arm), probability(propensity)
+            rewards, controls = upto
+            self._tail = (
+                f',"rewards":{rewards},"controls":{controls}}},"partition":{self._partition}}}'
+            )
+        request_id, arm, epoch = _quoted(request_id), _quoted(arm), str(number)
+        forced = reason == "fairness"
+        if repeat or type(propensity) is not float or propensity != 1.0:
+            likely = probability(propensity)
+            told = (
+                f',"reason":"{reason}","propensity":{likely},'
+                f'"repeat":{"true" if repeat else "false"},"folded":{{"requests":'
+            )
+            noted = f",{'1' if forced else '0'},{likely}]"
+        elif forced:
+            told, noted = _FORCED, ",1,1.0]"
+        else:
+            told, noted = _CHOSEN, ",0,1.0]"
         value = (
-            f'{self._head}{hosted.quoted},"request_id":{request_id},"arm":{arm},"round":{round},'
-            f'"epoch":{epoch},"reason":"{reason}","propensity":{likely},'
-            f'"repeat":{"true" if repeat else "false"},'
-            f'"folded":{{"requests":{offsets["requests"]},{self._tail}'
+            f'{hosted.opening}{request_id},"arm":{arm},"round":{round},"epoch":{epoch}{told}'
+            f"{offsets['requests']}{self._tail}"
         )
         # Outgoing(...) by way of tuple: its own constructor is a Python function.
         record = "assignments", self._partition, hosted.key, value.encode("utf-8", "surrogatepass")
-        self.records.append(_new(Outgoing, record))
-        return f"{request_id},{arm},{epoch},{'1' if reason == 'fairness' else '0'},{likely}"
+        self.records.append(_new(_Outgoing, record))
+        return f"{request_id},{arm},{epoch}{noted}"
 
     def epoch(self, pool: str, epoch: Epoch, chunk: int = 0, chunks: int = 0) -> None:
         """Write what came into force; `chunks` above 0 for one that names every arm."""

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fair_allocator.core.requests import Reason as Decided
 from fair_allocator.log.partitioner import partition_for
 
 
@@ -39,7 +38,10 @@ class ShardSettings:
 class Tally:
     """What a shard did since it was made, by kind; for operators, not part of its state."""
 
-    decided: dict[Decided, int] = field(default_factory=lambda: {"fairness": 0, "learner": 0})
+    forced: int = 0
+    """Decisions in which an arm had to be served."""
+    chosen: int = 0
+    """Those in which the learner was free to choose."""
     rewards_ignored: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
     expired: Counter[str] = field(default_factory=Counter)

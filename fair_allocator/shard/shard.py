@@ -6,7 +6,7 @@ restored at a commit equals the one that was live.
 """
 
 from collections.abc import Iterable, Mapping
-from json.encoder import encode_basestring as quoted
+from json.encoder import encode_basestring
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -30,6 +30,10 @@ from fair_allocator.shard.settings import ShardSettings, Tally
 from fair_allocator.shard.table import PoolTable
 from fair_allocator.shard.unusable import Unusable, check_place, unreadable, unusable
 
+# By names of their own: a global is looked up for every record.
+_read_request: Final = read_request
+_read_reward: Final = read_reward
+_quoted: Final = encode_basestring
 _COUNTED: Final = RewardOutcome.COUNTED
 _ARM_LEFT: Final = RewardOutcome.ARM_LEFT
 
@@ -119,16 +123,15 @@ class Shard:
 
     def fold(self, records: Iterable[Record], now: int) -> None:
         """Take inputs in, one by one; `now` is wall time, to tell records from the future."""
-        offsets, run = self.offsets, self._draft.run
+        offsets, draft = self.offsets, self._draft
         longest, latest = self.settings.record_bytes, now + self.settings.clock_skew
         for record in records:
             topic, _, offset, key, value, timestamp = record
             if offset < offsets[topic]:
                 continue
+            if topic != draft.topic:
+                draft.begin_run(topic, offset)
             offsets[topic] = offset + 1
-            if run[0] != topic:
-                run = self._draft.begin_run(topic, offset)
-            run[2] = offset
             try:
                 if value is None or len(value) > longest or timestamp > latest:
                     raise unreadable(record, now, longest)
@@ -171,7 +174,7 @@ class Shard:
 
     def _read_request(self, offset: int, key: bytes | None, value: bytes, timestamp: int) -> None:
         try:
-            event = read_request(value)
+            event = _read_request(value)
         except ValidationError as error:
             raise unusable(error) from None
         name, request_id = event["pool"], event["request_id"]
@@ -195,18 +198,22 @@ class Shard:
             noted = self._publish_with_epochs(hosted, made)
         else:
             noted = self._outbox.assignment(hosted, made)
-        if made.repeat:
-            self.tally.repeats += 1
+        tally = self.tally
+        if made[6]:  # .repeat and .reason by place, which is faster
+            tally.repeats += 1
             return
-        self.tally.decided[made.reason] += 1
+        if made[4] == "fairness":
+            tally.forced += 1
+        else:
+            tally.chosen += 1
         draft = self._draft
-        draft.ops.append(f'["a",{draft.place(name)},{noted}]')
+        draft.ops.append(f'["a",{draft.place(name)},{noted}')
         if settings.retire_after is not None and hosted.hosting.on_demand:
             table.used(name)
 
     def _read_reward(self, key: bytes | None, value: bytes, timestamp: int) -> None:
         try:
-            event = read_reward(value)
+            event = _read_reward(value)
         except ValidationError as error:
             raise unusable(error) from None
         name, request_id, reward = event["pool"], event["request_id"], event["value"]
@@ -221,7 +228,7 @@ class Shard:
         outcome = table.reward(hosted, request_id, reward)
         if outcome is _COUNTED or outcome is _ARM_LEFT:
             draft, text = self._draft, repr(reward)  # not !r, at which compiled code is slow
-            draft.ops.append(f'["r",{draft.place(name)},{quoted(request_id)},{text}]')
+            draft.ops.append(f'["r",{draft.place(name)},{_quoted(request_id)},{text}]')
         if outcome is not _COUNTED:
             self.tally.rewards_ignored[outcome.value] += 1
 
