@@ -12,7 +12,7 @@ from fair_allocator.core.figures import Figures
 from fair_allocator.core.guarantee import Change, Epoch
 from fair_allocator.core.learners import Learner, LearnerSpec, make_learner, same_learner
 from fair_allocator.core.quotas import Number, Shares, parse_shares, parse_tolerance
-from fair_allocator.core.requests import Assignment, Reason, Requests, RewardOutcome
+from fair_allocator.core.requests import CERTAIN, Assignment, Reason, Requests, RewardOutcome
 
 # `| Any` below: checked by hand, and compiled code shall not refuse it by an error of its own.
 
@@ -23,8 +23,6 @@ REMEMBERED: Final = 1_000
 
 
 # By names of their own: a global or a class's attribute is looked up in every round.
-_new: Final = tuple.__new__
-_Assignment: Final = Assignment
 _COUNTED: Final = RewardOutcome.COUNTED
 _REPEATED: Final = RewardOutcome.REPEATED
 _ARM_LEFT: Final = RewardOutcome.ARM_LEFT
@@ -112,11 +110,11 @@ class Pool(Figures):
         """Decide the next round, or repeat the answer this request was given before."""
         requests = self._requests
         if request_id in requests.waiting or request_id in requests.closed:
-            return requests.answered(request_id)._replace(repeat=True)
+            return requests.answered(request_id).repeated()
         round = self.rounds + 1
         arm = self._fairness.pick(round)
         if arm >= 0:
-            return self._count(request_id, arm, "fairness", 1.0)
+            return self._count(request_id, arm, "fairness", CERTAIN)
         arm, propensity = self._learner.choose(round)
         return self._count(request_id, arm, "learner", propensity)
 
@@ -132,10 +130,8 @@ class Pool(Figures):
     ) -> Assignment:
         arms, fairness, played = self._arms, self._fairness, self.rounds
         self.rounds = round = played + 1
-        # Assignment(...) by way of tuple: its own constructor is a Python function.
-        assignment = _new(
-            _Assignment,
-            (request_id, arms.names[arm], round, fairness.epoch, reason, propensity, False),
+        assignment = Assignment(
+            request_id, arms.names[arm], round, fairness.epoch, reason, propensity
         )
         if fairness.epoch != self._peak_epoch:
             self._peak, self._peak_epoch = 0, fairness.epoch
@@ -200,8 +196,8 @@ class Pool(Figures):
         assignment = requests.waiting.get(request_id)
         if assignment is None:
             return requests.outcome(request_id)
-        arm = arms.index.get(assignment[1])  # .arm and .round by place, which is faster
-        if arm is None or arms.joined[arm] > assignment[2]:
+        arm = arms.index.get(assignment.arm)
+        if arm is None or arms.joined[arm] > assignment.round:
             requests.close(assignment, _ARM_LEFT, self.rounds)
             return _ARM_LEFT
         requests.close(assignment, _REPEATED, self.rounds)

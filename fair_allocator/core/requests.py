@@ -2,18 +2,27 @@
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from fair_allocator.core.compiling import mypyc_attr
 
 Reason = Literal["fairness", "learner"]
 
+CERTAIN: Final[float | None] = float(1)
+"""The propensity of a choice that is no matter of chance: one object for all of them."""
 
-class Assignment(NamedTuple):
+
+@mypyc_attr(acyclic=True)
+class Assignment:
     """One decision of a pool.
+
+    There are as many as are remembered, so it is one small object, and a collector of cycles need
+    not look at it.
 
     Attributes
     ----------
+    request_id, arm
+        Who asked, and what for an answer was given.
     round, epoch
         The how-manieth decision of the pool, and the epoch it was made under.
     reason
@@ -25,13 +34,50 @@ class Assignment(NamedTuple):
         Whether the request had been answered before; the round is then the first answer's.
     """
 
-    request_id: str
-    arm: str
-    round: int
-    epoch: int
-    reason: Reason
-    propensity: float | None
-    repeat: bool = False
+    __slots__ = ("arm", "epoch", "propensity", "reason", "repeat", "request_id", "round")
+
+    def __init__(
+        self,
+        request_id: str,
+        arm: str,
+        round: int,
+        epoch: int,
+        reason: Reason,
+        propensity: float | None,
+        repeat: bool = False,
+    ) -> None:
+        self.request_id: Final = request_id
+        self.arm: Final = arm
+        self.round: Final = round
+        self.epoch: Final = epoch
+        self.reason: Final[Reason] = reason
+        self.propensity: Final = propensity
+        self.repeat: Final = repeat
+
+    def repeated(self) -> "Assignment":
+        """Return the answer to the same request when it comes again."""
+        return Assignment(*self.plain(), True)
+
+    def plain(self) -> tuple[str, str, int, int, Reason, float | None]:
+        """Return what tells it from other decisions, in the order of the parameters."""
+        return self.request_id, self.arm, self.round, self.epoch, self.reason, self.propensity
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Assignment)
+            and self.plain() == other.plain()
+            and self.repeat == other.repeat
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.plain(), self.repeat))
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in _FIELDS)
+        return f"Assignment({fields})"
+
+
+_FIELDS: Final = ("request_id", "arm", "round", "epoch", "reason", "propensity", "repeat")
 
 
 class RewardOutcome(Enum):
@@ -87,7 +133,7 @@ class Requests:
 
         `later` is what becomes of a reward that comes for it from now on.
         """
-        request_id = assignment[0]
+        request_id = assignment.request_id
         del self.waiting[request_id]
         remember = self._remember
         if remember:
@@ -101,7 +147,7 @@ class Requests:
                 self._later.pop(request_id, None)
             while len(closed) > remember:
                 oldest = order[self._oldest]
-                if closed[oldest][2] > rounds - remember:
+                if closed[oldest].round > rounds - remember:
                     break
                 del closed[oldest]
                 if self._later:
@@ -121,9 +167,9 @@ class Requests:
         """Return all of it as plain data."""
         return {
             "remember": self._remember,
-            "open": [list(assignment[:6]) for assignment in self.waiting.values()],
+            "open": [list(assignment.plain()) for assignment in self.waiting.values()],
             "closed": [
-                [*assignment[:6], self.outcome(request_id).value]
+                [*assignment.plain(), self.outcome(request_id).value]
                 for request_id, assignment in self.closed.items()
             ],
         }

@@ -129,7 +129,7 @@ class HostedPool:
     def assign(self, request_id: str, clock: int) -> Assignment:
         """Decide a request, or repeat its answer."""
         assignment = self.pool.assign(request_id)
-        if not assignment[6]:  # .repeat by place, which is faster
+        if not assignment.repeat:
             self.waiting.append((clock, assignment))
             if len(self.waiting) > self._room:
                 self._tidy()

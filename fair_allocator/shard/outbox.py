@@ -71,7 +71,7 @@ class Outbox:
 
         By hand, since this is the one record per request.
         """
-        request_id, arm, round, number, reason, propensity, repeat = made
+        reason, propensity, repeat = made.reason, made.propensity, made.repeat
         offsets = self._offsets
         upto = offsets["rewards"], offsets["controls"]
         if upto != self._upto:
@@ -80,7 +80,7 @@ class Outbox:
             self._tail = (
                 f',"rewards":{rewards},"controls":{controls}}},"partition":{self._partition}}}'
             )
-        request_id, arm, epoch = _quoted(request_id), _quoted(arm), str(number)
+        request_id, arm, epoch = _quoted(made.request_id), _quoted(made.arm), str(made.epoch)
         forced = reason == "fairness"
         if repeat or type(propensity) is not float or propensity != 1.0:
             likely = probability(propensity)
@@ -94,7 +94,7 @@ class Outbox:
         else:
             told, noted = _CHOSEN, ",0,1.0]"
         value = (
-            f'{hosted.opening}{request_id},"arm":{arm},"round":{round},"epoch":{epoch}{told}'
+            f'{hosted.opening}{request_id},"arm":{arm},"round":{made.round},"epoch":{epoch}{told}'
             f"{offsets['requests']}{self._tail}"
         )
         # Outgoing(...) by way of tuple: its own constructor is a Python function.

@@ -199,10 +199,10 @@ class Shard:
         else:
             noted = self._outbox.assignment(hosted, made)
         tally = self.tally
-        if made[6]:  # .repeat and .reason by place, which is faster
+        if made.repeat:
             tally.repeats += 1
             return
-        if made[4] == "fairness":
+        if made.reason == "fairness":
             tally.forced += 1
         else:
             tally.chosen += 1

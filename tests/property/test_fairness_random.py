@@ -62,7 +62,7 @@ class ChangingPool(RuleBasedStateMachine):
     def ask_for_a_reward(self, data: st.DataObject) -> None:
         request = f"open{self.audited.pool.rounds}"
         answer = self.audited.play(data.draw(st.sampled_from(self.audited.pool.arms)), request)
-        assert self.audited.pool.assign(request) == answer._replace(repeat=True)
+        assert self.audited.pool.assign(request) == answer.repeated()
         self.open.append(request)
 
     @precondition(lambda self: self.open)

@@ -96,7 +96,7 @@ def test_a_repeated_request_gets_its_first_answer_and_counts_nothing(fate: str) 
     elif fate == "expired":
         pool.expire("request")
     with unharmed(pool):
-        assert pool.assign("request") == first._replace(repeat=True)
+        assert pool.assign("request") == first.repeated()
         assert pool.recall("request") == first
 
 

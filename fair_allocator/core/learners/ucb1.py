@@ -9,7 +9,7 @@ from fair_allocator.core.draws import Draws
 from fair_allocator.core.kinetic import LineTournament
 from fair_allocator.core.learners.base import Choice, Learner
 from fair_allocator.core.learners.known import Unknown, known
-from fair_allocator.core.requests import Assignment
+from fair_allocator.core.requests import CERTAIN, Assignment
 
 _MARGIN: Final = 1e-14
 """More than rounding can move the difference of two indices: each is below 11, in two roundings."""
@@ -52,12 +52,12 @@ class UCB1(Learner):
                     tree.update(arm, mean, 1.0 / sqrt(1.0 * count), s)
             self._changed.clear()
         if unknown.heap and (first := unknown.first()) is not None:
-            return first, 1.0
+            return first, CERTAIN
         if tree is None:
             pairs = [known(self.arms, arm) for arm in range(len(self.arms))]
             lines = [(mean, 1.0 / sqrt(1.0 * count)) for mean, count in pairs]
             tree = self._tree = LineTournament(lines, _MARGIN, s)
-        return tree.champion(s), 1.0
+        return tree.champion(s), CERTAIN
 
     def assigned(self, arm: int, assignment: Assignment) -> None:  # noqa: ARG002
         self._changed.add(arm)
