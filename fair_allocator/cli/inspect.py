@@ -111,7 +111,7 @@ def _pool(name: str, hosted: HostedPool) -> dict[str, Any]:
         "bound": pool.guarantee.bound,
         "wanted_bound": pool.guarantee.wanted,
         "worst_shortfall": pool.peak_violation(),
-        "open": len(pool.open),
+        "open": pool.open,
         "epoch": pool.epoch,
         "learner": pool.learner.name,
         "reward_timeout_ms": hosting.reward_timeout,

@@ -1,6 +1,6 @@
 """One fair-bandit instance: the state machine behind `assign` and `reward`."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from fair_allocator.core.arms import SMALL, Arms, Departed
@@ -26,6 +26,7 @@ REMEMBERED: Final = 1_000
 _COUNTED: Final = RewardOutcome.COUNTED
 _REPEATED: Final = RewardOutcome.REPEATED
 _ARM_LEFT: Final = RewardOutcome.ARM_LEFT
+_UNKNOWN: Final = RewardOutcome.UNKNOWN
 
 
 def _is_share(value: object) -> bool:
@@ -108,9 +109,9 @@ class Pool(Figures):
 
     def assign(self, request_id: str) -> Assignment:
         """Decide the next round, or repeat the answer this request was given before."""
-        requests = self._requests
-        if request_id in requests.waiting or request_id in requests.closed:
-            return requests.answered(request_id).repeated()
+        known = self._requests.known.get(request_id)
+        if known is not None:
+            return known.repeated()
         round = self.rounds + 1
         arm = self._fairness.pick(round)
         if arm >= 0:
@@ -145,7 +146,7 @@ class Pool(Figures):
             shortfall = arms.shortfall(arm, played)
         if shortfall > self._peak:
             self._raise_peak(shortfall)
-        self._requests.waiting[request_id] = assignment
+        self._requests.add(assignment)
         arms.pulls[arm] = pulls + 1
         arms.pending[arm] += 1
         if forced:
@@ -164,18 +165,16 @@ class Pool(Figures):
 
     def recall(self, request_id: str) -> Assignment | None:
         """Return the answer a request was given, while it is remembered."""
-        requests = self._requests
-        known = request_id in requests.waiting or request_id in requests.closed
-        return requests.answered(request_id) if known else None
-
-    def is_open(self, assignment: Assignment) -> bool:
-        """Tell whether this very assignment still waits for its reward."""
-        return self._requests.waiting.get(assignment.request_id) is assignment
+        return self._requests.known.get(request_id)
 
     @property
-    def open(self) -> Collection[Assignment]:
-        """The assignments that still wait for their reward, oldest first."""
-        return self._requests.waiting.values()
+    def open(self) -> int:
+        """How many assignments still wait for their reward."""
+        return self._requests.open
+
+    def waiting(self) -> list[Assignment]:
+        """Return the assignments that still wait for their reward, oldest first."""
+        return self._requests.waiting()
 
     # -- rewards ------------------------------------------------------------------------------
 
@@ -193,9 +192,11 @@ class Pool(Figures):
                 f"request {request_id!r}: a reward is in [0, 1], got {shown(value)}"
             )
         requests, arms = self._requests, self._arms
-        assignment = requests.waiting.get(request_id)
+        assignment = requests.known.get(request_id)
         if assignment is None:
-            return requests.outcome(request_id)
+            return _UNKNOWN
+        if assignment.later is not None:
+            return assignment.later
         arm = arms.index.get(assignment.arm)
         if arm is None or arms.joined[arm] > assignment.round:
             requests.close(assignment, _ARM_LEFT, self.rounds)
@@ -209,8 +210,8 @@ class Pool(Figures):
 
     def expire(self, request_id: str) -> bool:
         """Stop waiting for a request's reward; tell whether it was waited for."""
-        assignment = self._requests.waiting.get(request_id)
-        if assignment is None:
+        assignment = self._requests.known.get(request_id)
+        if assignment is None or assignment.later is not None:
             return False
         self._requests.close(assignment, RewardOutcome.LATE, self.rounds)
         arms = self._arms

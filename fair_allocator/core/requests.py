@@ -12,6 +12,23 @@ CERTAIN: Final[float | None] = float(1)
 """The propensity of a choice that is no matter of chance: one object for all of them."""
 
 
+class RewardOutcome(Enum):
+    """What became of a reward; true only if it counted."""
+
+    COUNTED = "counted"
+    REPEATED = "repeated"
+    """The request's reward was counted before."""
+    LATE = "late"
+    """The request had expired."""
+    ARM_LEFT = "arm left"
+    """The arm has left the pool since."""
+    UNKNOWN = "unknown"
+    """No such request, or longer ago than is remembered."""
+
+    def __bool__(self) -> bool:
+        return self is RewardOutcome.COUNTED
+
+
 @mypyc_attr(acyclic=True)
 class Assignment:
     """One decision of a pool.
@@ -32,9 +49,23 @@ class Assignment:
         a random one without a closed form.
     repeat
         Whether the request had been answered before; the round is then the first answer's.
+    clock
+        When it was made, for whoever keeps the time: a pool knows none.
+    later
+        What becomes of a reward that comes for it from now on; None while one is waited for.
     """
 
-    __slots__ = ("arm", "epoch", "propensity", "reason", "repeat", "request_id", "round")
+    __slots__ = (
+        "arm",
+        "clock",
+        "epoch",
+        "later",
+        "propensity",
+        "reason",
+        "repeat",
+        "request_id",
+        "round",
+    )
 
     def __init__(
         self,
@@ -53,6 +84,8 @@ class Assignment:
         self.reason: Final[Reason] = reason
         self.propensity: Final = propensity
         self.repeat: Final = repeat
+        self.clock = 0
+        self.later: RewardOutcome | None = None
 
     def repeated(self) -> "Assignment":
         """Return the answer to the same request when it comes again."""
@@ -72,32 +105,22 @@ class Assignment:
     def __hash__(self) -> int:
         return hash((self.plain(), self.repeat))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Compiled, it could be neither copied nor pickled otherwise.
+        return _remade, (self.clock, self.later, *self.plain(), self.repeat)
+
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in _FIELDS)
         return f"Assignment({fields})"
 
 
+def _remade(clock: int, later: RewardOutcome | None, *fields: Any) -> Assignment:
+    assignment = Assignment(*fields)
+    assignment.clock, assignment.later = clock, later
+    return assignment
+
+
 _FIELDS: Final = ("request_id", "arm", "round", "epoch", "reason", "propensity", "repeat")
-
-
-class RewardOutcome(Enum):
-    """What became of a reward; true only if it counted."""
-
-    COUNTED = "counted"
-    REPEATED = "repeated"
-    """The request's reward was counted before."""
-    LATE = "late"
-    """The request had expired."""
-    ARM_LEFT = "arm left"
-    """The arm has left the pool since."""
-    UNKNOWN = "unknown"
-    """No such request, or longer ago than is remembered."""
-
-    def __bool__(self) -> bool:
-        return self is RewardOutcome.COUNTED
-
-
-_REPEATED: Final = RewardOutcome.REPEATED
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -109,68 +132,58 @@ class Requests:
     in a row differ.
     """
 
-    __slots__ = ("_later", "_oldest", "_order", "_remember", "closed", "waiting")
+    __slots__ = ("_oldest", "_order", "_remember", "known", "open")
 
     def __init__(self, remember: int) -> None:
         self._remember = remember
-        self.waiting: dict[str, Assignment] = {}
-        """The open ones by id, oldest first."""
-        self.closed: dict[str, Assignment] = {}
-        """The remembered ones by id."""
-        # What becomes of a reward for them, where it is not that one was counted.
-        self._later: dict[str, RewardOutcome] = {}
-        # Their ids from `_oldest` on: a list, since compiled code reads no deque as fast.
-        self._order: list[str] = []
+        self.known: dict[str, Assignment] = {}
+        """The open ones and the remembered ones, by id."""
+        self.open = 0
+        """How many are open."""
+        # The remembered ones from `_oldest` on, in the order in which they were closed: a list,
+        # since compiled code reads no deque as fast.
+        self._order: list[Assignment] = []
         self._oldest = 0
 
-    def answered(self, request_id: str) -> Assignment:
-        """Return the answer a known request was given."""
-        assignment = self.waiting.get(request_id)
-        return self.closed[request_id] if assignment is None else assignment
+    def add(self, assignment: Assignment) -> None:
+        """Wait for the reward of a request."""
+        self.known[assignment.request_id] = assignment
+        self.open += 1
 
     def close(self, assignment: Assignment, later: RewardOutcome, rounds: int) -> None:
         """Close an open request after so many rounds.
 
         `later` is what becomes of a reward that comes for it from now on.
         """
-        request_id = assignment.request_id
-        del self.waiting[request_id]
-        remember = self._remember
-        if remember:
-            closed, order = self.closed, self._order
-            if request_id not in closed:
-                order.append(request_id)
-            closed[request_id] = assignment
-            if later is not _REPEATED:
-                self._later[request_id] = later
-            elif self._later:
-                self._later.pop(request_id, None)
-            while len(closed) > remember:
-                oldest = order[self._oldest]
-                if closed[oldest].round > rounds - remember:
-                    break
-                del closed[oldest]
-                if self._later:
-                    self._later.pop(oldest, None)
-                self._oldest += 1
-            if self._oldest > 2 * remember:
-                del order[: self._oldest]
-                self._oldest = 0
+        assignment.later = later
+        self.open -= 1
+        remember, order = self._remember, self._order
+        if not remember:
+            del self.known[assignment.request_id]
+            return
+        order.append(assignment)
+        while len(order) - self._oldest > remember:
+            oldest = order[self._oldest]
+            if oldest.round > rounds - remember:
+                break
+            del self.known[oldest.request_id]
+            self._oldest += 1
+        if 16 * self._oldest > remember:
+            del order[: self._oldest]
+            self._oldest = 0
 
-    def outcome(self, request_id: str) -> RewardOutcome:
-        """Tell what becomes of a reward for a request that is not open."""
-        if request_id not in self.closed:
-            return RewardOutcome.UNKNOWN
-        return self._later.get(request_id, _REPEATED)
+    def waiting(self) -> list[Assignment]:
+        """Return the open ones, oldest first."""
+        return [each for each in self.known.values() if each.later is None]
 
     def state(self) -> dict[str, Any]:
         """Return all of it as plain data."""
         return {
             "remember": self._remember,
-            "open": [list(assignment.plain()) for assignment in self.waiting.values()],
+            "open": [list(each.plain()) for each in self.waiting()],
             "closed": [
-                [*assignment.plain(), self.outcome(request_id).value]
-                for request_id, assignment in self.closed.items()
+                [*each.plain(), None if each.later is None else each.later.value]
+                for each in self._order[self._oldest :]
             ],
         }
 
@@ -180,10 +193,11 @@ class Requests:
     ) -> "Requests":
         """Make what `state` gave."""
         requests = cls(remember)
-        requests.waiting = {row[0]: Assignment(*row) for row in open}
-        for row in closed:
-            requests.closed[row[0]] = Assignment(*row[:6])
-            if row[6] != _REPEATED.value:
-                requests._later[row[0]] = RewardOutcome(row[6])
-        requests._order = list(requests.closed)
+        for *fields, later in closed:
+            assignment = Assignment(*fields)
+            assignment.later = RewardOutcome(later)
+            requests.known[assignment.request_id] = assignment
+            requests._order.append(assignment)
+        for fields in open:
+            requests.add(Assignment(*fields))
         return requests

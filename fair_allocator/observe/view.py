@@ -66,7 +66,7 @@ class PoolView:
         self.partition = partition
         self.key: Key = (partition, pool.name)
         self.rounds = pool.rounds
-        self.open = len(pool.open)
+        self.open = pool.open
         self.paused = hosted.hosting.paused
         self.peak = pool.peak_at_pulls
         self.violated_epochs = pool.violated_epochs
@@ -86,7 +86,7 @@ class PoolView:
         pool = hosted.pool
         return (
             self.rounds == pool.rounds
-            and self.open == len(pool.open)
+            and self.open == pool.open
             and self.pool is pool
             and self.terms.epoch == pool.epoch
             and self.paused == hosted.hosting.paused

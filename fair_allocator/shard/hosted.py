@@ -1,7 +1,6 @@
 """A pool as a shard hosts it: with its settings, and with rewards that are waited for in time."""
 
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from json.encoder import encode_basestring as quoted
@@ -67,6 +66,7 @@ class HostedPool:
     """A pool, its hosting, and its open requests in the order of their time."""
 
     __slots__ = (
+        "_first",
         "_room",
         "bucket",
         "epochs",
@@ -92,8 +92,9 @@ class HostedPool:
         """The time at which the shard will look for expired requests next."""
         self.stood = 0
         """The position in the requests at which the pool's standing was last published."""
-        self.waiting: deque[tuple[int, Assignment]] = deque()
-        """The open requests with their times, oldest first, and some that were answered."""
+        self.waiting: list[Assignment] = pool.waiting()
+        """The open requests, oldest first, and some that were answered."""
+        self._first = 0
         self._room = 64
 
     @classmethod
@@ -130,9 +131,7 @@ class HostedPool:
         """Decide a request, or repeat its answer."""
         assignment = self.pool.assign(request_id)
         if not assignment.repeat:
-            self.waiting.append((clock, assignment))
-            if len(self.waiting) > self._room:
-                self._tidy()
+            self._await(assignment, clock)
         return assignment
 
     def follow(
@@ -145,31 +144,30 @@ class HostedPool:
         clock: int,
     ) -> None:
         """Count a decision made before."""
-        followed = self.pool.follow(request_id, arm, epoch, reason, propensity)
-        self.waiting.append((clock, followed))
+        self._await(self.pool.follow(request_id, arm, epoch, reason, propensity), clock)
+
+    def _await(self, assignment: Assignment, clock: int) -> None:
+        assignment.clock = clock
+        self.waiting.append(assignment)
         if len(self.waiting) > self._room:
             self._tidy()
 
     def _tidy(self) -> None:
         """Drop the answered requests, once the queue is twice as long as it was without them."""
-        self.waiting = deque(self._open())
+        self.waiting = [each for each in self.waiting if each.later is None]
+        self._first = 0
         self._room = 2 * len(self.waiting) + 64
 
-    def _open(self) -> Iterator[tuple[int, Assignment]]:
-        """Return the open requests with their times, in the order in which the pool has them."""
-        made = iter(self.pool.open)
-        awaited = next(made, None)
-        for entry in self.waiting:
-            if entry[1] is awaited:
-                yield entry
-                awaited = next(made, None)
-
-    def oldest(self) -> tuple[int, Assignment] | None:
-        """Return the oldest open assignment with its time."""
-        waiting, pool = self.waiting, self.pool
-        while waiting and not pool.is_open(waiting[0][1]):
-            waiting.popleft()
-        return waiting[0] if waiting else None
+    def oldest(self) -> Assignment | None:
+        """Return the oldest open assignment."""
+        waiting, first = self.waiting, self._first
+        while first < len(waiting) and waiting[first].later is not None:
+            first += 1
+        if 2 * first > len(waiting):
+            del waiting[:first]
+            first = 0
+        self._first = first
+        return waiting[first] if waiting else None
 
     def expire(self, request_id: str) -> None:
         """Stop waiting for a reward; count the default one if there is one."""
@@ -184,13 +182,13 @@ class HostedPool:
         if self.hosting.reward_timeout is None:
             return None
         oldest = self.oldest()
-        return None if oldest is None else oldest[0] + self.hosting.reward_timeout
+        return None if oldest is None else oldest.clock + self.hosting.reward_timeout
 
     def expire_due(self, clock: int) -> int:
         """Expire what is due by `clock`, oldest first; tell how many."""
         count = 0
         while (due := self.due()) is not None and due <= clock:
-            self.expire(self.waiting[0][1].request_id)
+            self.expire(self.waiting[self._first].request_id)
             count += 1
         return count
 
@@ -207,7 +205,7 @@ class HostedPool:
             "fingerprint": hosting.fingerprint,
             "paused": hosting.paused,
             "stood": self.stood,
-            "clocks": [clock for clock, _ in self._open()],
+            "clocks": [each.clock for each in self.pool.waiting()],
         }
 
     @classmethod
@@ -222,5 +220,6 @@ class HostedPool:
             bucket,
         )
         hosted.stood = state["stood"]
-        hosted.waiting.extend(zip(state["clocks"], hosted.pool.open, strict=True))
+        for assignment, clock in zip(hosted.waiting, state["clocks"], strict=True):
+            assignment.clock = clock
         return hosted

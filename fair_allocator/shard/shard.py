@@ -271,11 +271,11 @@ class Shard:
     def _make_room(self, name: str, hosted: HostedPool, request_id: str) -> None:
         """Let the oldest requests expire early, unless this one only repeats an answer."""
         pool = hosted.pool
-        while len(pool.open) >= self.settings.pending_per_pool and not pool.recall(request_id):
+        while pool.open >= self.settings.pending_per_pool and not pool.recall(request_id):
             oldest = hosted.oldest()
             assert oldest is not None  # noqa: S101  (as many are open)
-            self.table.expire(hosted, oldest[1].request_id)
-            self._draft.note("x", name, oldest[1].request_id)
+            self.table.expire(hosted, oldest.request_id)
+            self._draft.note("x", name, oldest.request_id)
             self.tally.expired["too many open"] += 1
 
     def _publish_with_epochs(self, hosted: HostedPool, made: Assignment) -> str:

@@ -58,7 +58,7 @@ from fair_allocator.core import FORM
 state, rounds, seed = json.load(sys.stdin)
 random, pool, made = Random(seed), Pool.from_state(state), []
 for number in range(pool.rounds, pool.rounds + rounds):
-    made.append(pool.assign(str(number)))
+    made.append(pool.assign(str(number)).plain())
     if random.random() < 0.002:
         pool.reconfigure(dict(zip(pool.arms, random.sample(list(pool.quotas.values()), pool.size))))
     late = str(number - random.randrange(20))

@@ -1,6 +1,8 @@
 """Bad rewards, requests and states get an answer that says what is wrong, and leave no trace."""
 
 import json
+import pickle
+from copy import copy
 from math import inf, nan
 from typing import Any
 
@@ -98,6 +100,22 @@ def test_a_repeated_request_gets_its_first_answer_and_counts_nothing(fate: str) 
     with unharmed(pool):
         assert pool.assign("request") == first.repeated()
         assert pool.recall("request") == first
+
+
+def test_an_answer_can_be_compared_copied_and_sent_on() -> None:
+    pool = Pool(ARMS)
+    first, second = pool.assign("request"), pool.assign("other")
+    pool.reward("request", 1)
+    for same in (copy(first), pickle.loads(pickle.dumps(first))):
+        assert same == first
+        assert hash(same) == hash(first)
+        assert same.later is RewardOutcome.REPEATED
+    assert len({first, first.repeated(), second}) == 3
+    assert first != first.plain()
+    assert repr(first) == (
+        f"Assignment(request_id='request', arm={first.arm!r}, round=1, epoch=1, "
+        "reason='learner', propensity=1.0, repeat=False)"
+    )
 
 
 def test_a_request_long_forgotten_is_a_new_one() -> None:

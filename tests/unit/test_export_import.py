@@ -133,7 +133,7 @@ def test_open_requests_can_be_rewarded_and_known_ids_are_answered_as_before(
 ) -> None:
     new("import", str(exported))
     before = hosted(new, "tasks")
-    opened = next(iter(before.pool.open)).request_id
+    opened = before.pool.waiting()[0].request_id
     new.reward("tasks", **{opened: 1})
     new.request("tasks", "r0")
     new.serve()
