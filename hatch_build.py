@@ -40,6 +40,9 @@ COMPILED: Final = (
 """What a decision passes through. The other learners check what users hand them, which compiled
 code would refuse with errors of its own, or spend their time in numpy."""
 
+INTERNAL: Final = ["-fno-semantic-interposition", "-fvisibility=hidden"]
+"""Tells the compiler that the compiled rooms call each other and nobody else calls them."""
+
 _LACKING: Final = """
 ****************************************************************************************
 fair-allocator: building the PURE PYTHON wheel: {reason}.
@@ -102,6 +105,13 @@ def compiled(root: Path, folder: Path) -> dict[str, str]:
         extensions = mypycify(
             [*options, *COMPILED], group_name=name, target_dir=str(folder / "c"), debug_level="0"
         )
+        if os.name == "posix":
+            for extension in extensions:
+                # Nobody calls into the library but its own modules: let the compiler rely on it.
+                extension.extra_compile_args += [
+                    "-fno-semantic-interposition",
+                    "-fvisibility=hidden",
+                ]
         command = Distribution({"name": name, "ext_modules": extensions}).get_command_obj(
             "build_ext"
         )

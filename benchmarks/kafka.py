@@ -337,7 +337,7 @@ def main() -> None:
     ):
         house = House(arguments.client, arguments.delivery, broker.bootstrap, Path(folder), quix)
         runs: dict[str, Callable[[], list[list[object]]]] = {
-            "throughput": lambda: throughput(house, *((5_000, 2) if quick else (40_000, 5))),
+            "throughput": lambda: throughput(house, *((5_000, 2) if quick else (40_000, 11))),
             "latency": lambda: latency(house, *((4, 1) if quick else (6, 6))),
             "restore": lambda: restoring(house, 20_000 if quick else 1_000_000),
         }
