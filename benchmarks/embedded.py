@@ -66,14 +66,21 @@ class Weighed(SqliteLog):
 
     written = 0
 
+    def send_ahead(self, outgoing: Sequence[Outgoing]) -> None:
+        self._weigh(outgoing)
+        super().send_ahead(outgoing)
+
     def commit(
         self,
         outgoing: Sequence[Outgoing],
         offsets: Mapping[tuple[str, int], int],
         hints: Mapping[int, str],
     ) -> list[int]:
-        self.written += sum(len(each.key or b"") + len(each.value or b"") for each in outgoing)
+        self._weigh(outgoing)
         return super().commit(outgoing, offsets, hints)
+
+    def _weigh(self, outgoing: Sequence[Outgoing]) -> None:
+        self.written += sum(len(each.key or b"") + len(each.value or b"") for each in outgoing)
 
 
 class Copying:
