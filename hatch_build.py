@@ -46,7 +46,7 @@ INTERNAL: Final = ["-fno-semantic-interposition", "-fvisibility=hidden"]
 _LACKING: Final = """
 ****************************************************************************************
 fair-allocator: building the PURE PYTHON wheel: {reason}.
-It behaves as the compiled one does and takes two to three times as long for a decision.
+It behaves as the compiled one does and takes about four times as long for a decision.
 ****************************************************************************************"""
 
 
