@@ -107,11 +107,7 @@ def compiled(root: Path, folder: Path) -> dict[str, str]:
         )
         if os.name == "posix":
             for extension in extensions:
-                # Nobody calls into the library but its own modules: let the compiler rely on it.
-                extension.extra_compile_args += [
-                    "-fno-semantic-interposition",
-                    "-fvisibility=hidden",
-                ]
+                extension.extra_compile_args += INTERNAL
         command = Distribution({"name": name, "ext_modules": extensions}).get_command_obj(
             "build_ext"
         )

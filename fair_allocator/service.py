@@ -114,7 +114,6 @@ class Service:
         try:
             while not self._stopping:
                 self.step()
-            self._settle()
             self.drain()
         finally:
             self.log.close()
@@ -178,14 +177,6 @@ class Service:
             shard.retire(now)
             if not any(behind[topic, partition] for topic in INPUTS):
                 shard.tick(now)
-
-    def _settle(self) -> None:
-        """Restore what failed last: only then a log may publish what it has of it already."""
-        if self._failed:
-            try:
-                self._restore_some(self._owned - self.shards.keys())
-            except (CommitFailed, LogUnavailable) as error:
-                logger.warning("left for the next start to settle: %s", error)
 
     def drain(self, seconds: float = inf) -> None:
         """Snapshot every shard, so that the next start has nothing to replay.

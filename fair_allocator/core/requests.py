@@ -89,7 +89,7 @@ class Assignment:
 
     def repeated(self) -> "Assignment":
         """Return the answer to the same request when it comes again."""
-        return Assignment(*self.plain(), True)
+        return _remade(self.clock, self.later, *self.plain(), True)
 
     def plain(self) -> tuple[str, str, int, int, Reason, float | None]:
         """Return what tells it from other decisions, in the order of the parameters."""

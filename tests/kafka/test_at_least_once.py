@@ -140,6 +140,21 @@ def test_who_is_told_to_stop_while_a_commit_fails_publishes_all_of_it(number: in
     check(cluster)
 
 
+def test_who_lost_the_partition_leaves_its_publication_to_the_owner() -> None:
+    cluster = Cluster()
+    instance = one(cluster)
+    ask(cluster)
+    at(instance.member, "append to assignments", 3, fail)
+    instance.turn(1)
+    instance.member.evict()
+    instance.log.poll(0, 1)
+    before = len(cluster.records[JOURNAL, 0])
+    instance.log.close()
+    assert len(cluster.records[JOURNAL, 0]) == before
+    one(cluster, seed=2).turn()
+    check(cluster)
+
+
 def test_who_cannot_publish_all_before_it_stops_leaves_it_to_the_next(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -154,7 +169,7 @@ def test_who_cannot_publish_all_before_it_stops_leaves_it_to_the_next(
 
     at(instance.member, "append to assignments", 3, stop_and_fail)
     instance.service.run()
-    assert "left for the next start to settle" in caplog.text
+    assert "partition 0: what its last commit decided may not be published" in caplog.text
     one(cluster, seed=2).turn()
     check(cluster)
 

@@ -100,6 +100,7 @@ def test_a_repeated_request_gets_its_first_answer_and_counts_nothing(fate: str) 
     with unharmed(pool):
         assert pool.assign("request") == first.repeated()
         assert pool.recall("request") == first
+        assert pool.assign("request").later is first.later
 
 
 def test_an_answer_can_be_compared_copied_and_sent_on() -> None:

@@ -1,6 +1,9 @@
 """`audit --replay` decides everything again from the inputs, and finds what differs."""
 
+import json
 import random
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -82,6 +85,23 @@ def test_letters_that_were_sent_again_are_decided_again(
     site.serve()
     assert site("audit", "--replay") == 0
     assert "decided again, all" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("forged", "code"), [(b"1.0", 0), (b"0.5", 1)])
+def test_only_what_a_record_says_matters_not_how(tmp_path: Path, forged: bytes, code: int) -> None:
+    site = Site.made(tmp_path, POOLS)
+    story(site, 1)
+    with closing(sqlite3.connect(tmp_path / "log.db")) as database, database:
+        rows = database.execute("SELECT id, value FROM records").fetchall()
+        published = [(number, value) for number, value in rows if value.startswith(b'{"type":')]
+        for number, value in published:
+            other = json.dumps(json.loads(value), sort_keys=True, indent=1).encode()
+            database.execute(
+                "UPDATE records SET value = ? WHERE id = ?",
+                (other.replace(b'"propensity": 1.0', b'"propensity": ' + forged), number),
+            )
+    assert published
+    assert site("audit", "--replay") == code
 
 
 def test_a_forged_choice_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

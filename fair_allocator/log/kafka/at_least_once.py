@@ -10,11 +10,13 @@ The group's positions are stored now and then, for those who watch the lag, and 
 everything is published: the journal is the truth.
 """
 
+import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
+from fair_allocator.errors import LogError
 from fair_allocator.log.base import JOURNAL, Committed, Outgoing
 from fair_allocator.log.kafka.claim import claim
 from fair_allocator.log.kafka.commits import Commits
@@ -23,6 +25,8 @@ from fair_allocator.log.kafka.frames import framed
 from fair_allocator.log.kafka.positions import to_store
 from fair_allocator.log.kafka.reading import Scanner
 from fair_allocator.log.kafka.settings import KafkaSettings
+
+logger = logging.getLogger(__name__)
 
 STORE_SECONDS: Final = 1.0
 """How often the group's positions are stored."""
@@ -37,6 +41,7 @@ class AtLeastOnce(Commits):
         super().__init__(driver, settings, scanner, partitions)
         self._writer: Writer | None = None
         self._unstored = False
+        self._unpublished: set[int] = set()
         self._patience = settings.session_seconds / 2
         self._stored_at = self._polled_at = time.monotonic()
 
@@ -68,6 +73,7 @@ class AtLeastOnce(Commits):
         # Before the first commit: that is how the other mode learns that there was this one.
         self._store({partition: committed}, wait=True)
         self.known[partition] = committed
+        self._unpublished.discard(partition)
         return committed
 
     def settle(self, partition: int) -> None:
@@ -90,6 +96,7 @@ class AtLeastOnce(Commits):
         if not changes:
             return []
         writer = self._connected()
+        self._unpublished.update(after)
         everything = [*self.ahead, *outgoing]
         journaled = self._write_ahead(writer, everything, after)
         took = time.monotonic() - began
@@ -99,6 +106,7 @@ class AtLeastOnce(Commits):
             raise DriverError(f"it took {took:.1f} s to write it to the journal")
         public = [record for record in everything if record.topic != JOURNAL]
         published = iter(writer.append(public) if public else ())
+        self._unpublished.difference_update(after)
         self._unstored = True
         given = {partition: iter(offsets) for partition, offsets in journaled.items()}
         offsets = [
@@ -156,6 +164,24 @@ class AtLeastOnce(Commits):
     def _store(self, known: Mapping[int, Committed], *, wait: bool) -> None:
         if known:
             self.group.store(to_store(known, self._partitions, self.journal_ends), wait=wait)
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def publish_rest(self) -> None:
+        for partition in sorted(self._unpublished):
+            try:
+                self.recall(partition)
+            except (DriverError, LogError) as error:
+                logger.warning(
+                    "partition %d: what its last commit decided may not be published before it is "
+                    "served again: %s",
+                    partition,
+                    error,
+                )
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        super().forget(partitions)
+        self._unpublished.difference_update(partitions)
 
     def drop(self) -> None:
         if self._writer is not None:

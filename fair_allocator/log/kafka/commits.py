@@ -70,6 +70,10 @@ class Commits(ABC):
         """Say what a failed commit may be due to."""
 
     @abstractmethod
+    def publish_rest(self) -> None:
+        """Publish what a commit that failed halfway has left, as far as that can be done now."""
+
+    @abstractmethod
     def drop(self) -> None:
         """Let go of the connection at once, whatever is under way."""
 

@@ -104,6 +104,9 @@ class ExactlyOnce(Commits):
     def store_now(self, *, wait: bool) -> None:
         """Nothing to do: positions are a part of every commit."""
 
+    def publish_rest(self) -> None:
+        """Nothing to do: a commit fails as a whole."""
+
     def drop(self) -> None:
         self._has_begun = False
         if self._transactions is not None:

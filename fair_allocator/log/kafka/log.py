@@ -114,6 +114,7 @@ class KafkaLog(Log):
             undo.callback(self._group.close)
             self._check_growth()
             undo.callback(self._store_if_possible, wait=True)
+            undo.callback(self._commits.publish_rest)
             self._handler = handler
             self._undo = undo.pop_all()
 
