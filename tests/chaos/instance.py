@@ -77,9 +77,9 @@ class Instance:
         """Return how many shards it has restored, in all its lives."""
         return self.said().count(", restored in ")
 
-    def serving(self, shards: int = 1, after: int | None = None) -> "Instance":
-        """Wait until it has restored so many shards since its start, or `after` so many."""
-        wanted = (self._restored_before if after is None else after) + shards
+    def serving(self, shards: int = 1) -> "Instance":
+        """Wait until it has restored so many shards since its start."""
+        wanted = self._restored_before + shards
 
         def restored() -> bool:
             last = self.said()[-3000:]
@@ -115,6 +115,11 @@ class Instance:
         """Ask it to stop; return how it ended."""
         self._signal(signal.SIGTERM)
         return self.process.wait(PATIENCE_SECONDS)
+
+    def stopped(self) -> None:
+        """Ask it to stop, which it must do in order."""
+        code = self.terminate()
+        require(code == 0, f"{self.name} stopped with {code}: {self.said()[-3000:]}")
 
     def _signal(self, number: signal.Signals) -> None:
         if self.process.poll() is None:
