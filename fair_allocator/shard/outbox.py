@@ -88,11 +88,11 @@ class Outbox:
                 f',"reason":"{reason}","propensity":{likely},'
                 f'"repeat":{"true" if repeat else "false"},"folded":{{"requests":'
             )
-            noted = f",{'1' if forced else '0'},{likely}]"
+            noted = f",{'1' if forced else '0'},{likely}"
         elif forced:
-            told, noted = _FORCED, ",1,1.0]"
+            told, noted = _FORCED, ",1,1.0"
         else:
-            told, noted = _CHOSEN, ",0,1.0]"
+            told, noted = _CHOSEN, ",0,1.0"
         value = (
             f'{hosted.opening}{request_id},"arm":{arm},"round":{made.round},"epoch":{epoch}{told}'
             f"{offsets['requests']}{self._tail}"

@@ -207,7 +207,7 @@ class Shard:
         else:
             tally.chosen += 1
         draft = self._draft
-        draft.ops.append(f'["a",{draft.place(name)},{noted}')
+        draft.ops.append(f'["a",{draft.place(name)},{noted}]')
         if settings.retire_after is not None and hosted.hosting.on_demand:
             table.used(name)
 

@@ -1,95 +1,30 @@
 """Delivery at least once: what is published when things happen at the worst moment."""
 
-import json
-from collections import Counter, defaultdict
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from fair_allocator.cli.shards import JournalReader
-from fair_allocator.errors import CommitFailed, ConfigurationError
+from fair_allocator.errors import CommitFailed
 from fair_allocator.log import JOURNAL, Outgoing
-from fair_allocator.log.kafka import DELIVERIES, KafkaClient, KafkaSettings
-from fair_allocator.log.kafka.driver import DriverError, Stored, Unreachable
-from fair_allocator.shard import ShardSettings, restore
-from tests.kafka.fake import Cluster, Hook, Member
+from fair_allocator.log.kafka import DELIVERIES
+from fair_allocator.log.kafka.driver import DriverError
+from tests.kafka.asked import (
+    APPENDS,
+    AT_LEAST_ONCE,
+    MOMENTS,
+    REQUESTS,
+    answers,
+    ask,
+    at,
+    check,
+    fail,
+    killed,
+    one,
+    redelivered,
+)
+from tests.kafka.fake import Cluster
 from tests.kafka.instances import Instance, request
-
-EXACTLY_ONCE, AT_LEAST_ONCE = DELIVERIES
-REQUESTS = 6
-APPENDS = {"append to journal": 4, "append to assignments": REQUESTS + 1}
-"""How many there are in a commit of some requests that make their pool: of the journal a
-publication, an entry, the end and, before them, the claim."""
-
-MOMENTS = [(kind, number) for kind, count in APPENDS.items() for number in range(count)]
-
-
-class Killed(BaseException):
-    """The process is no more."""
-
-
-def kill() -> None:
-    raise Killed
-
-
-def at(member: Member, kind: str, number: int, hook: Hook) -> None:
-    """Let something happen before the call of a kind with this number."""
-    member.before[kind] = [*[lambda: None] * number, hook]
-
-
-def one(cluster: Cluster, seed: int = 1, **settings: Any) -> Instance:
-    return Instance(cluster, 0, delivery=AT_LEAST_ONCE, seed=seed, **settings)
-
-
-def ask(cluster: Cluster, count: int = REQUESTS) -> None:
-    for number in range(len(cluster.records["requests", 0]), count):
-        request(cluster, number)
-
-
-def answers(cluster: Cluster) -> dict[int, list[tuple[dict[str, Any], bool]]]:
-    """Return every answer by its request's offset, each with whether it is marked."""
-    found = defaultdict(list)
-    for record in cluster.records["assignments", 0]:
-        event = json.loads(record.value or b"") if record else {}
-        if event.get("type") == "assignment":
-            marked = event.pop("redelivered", False)
-            found[event["folded"]["requests"] - 1].append((event, marked))
-    return found
-
-
-def redelivered(cluster: Cluster) -> int:
-    return sum(marked for copies in answers(cluster).values() for _, marked in copies)
-
-
-def check(cluster: Cluster, count: int = REQUESTS) -> None:
-    """Every request has an answer, all of its answers are equal, and the journal has it once."""
-    found = answers(cluster)
-    assert sorted(found) == list(range(count))
-    for copies in found.values():
-        assert all(event == copies[0][0] for event, _ in copies), copies
-        assert sum(not marked for _, marked in copies) <= 1
-    settings = KafkaSettings("nowhere:1")
-    client = KafkaClient(Member(cluster), settings)
-    shard, _ = restore(JournalReader(client), 0, ShardSettings(partitions=1, partitioner="none"))
-    assert shard.offsets["requests"] == count
-    hosted = shard.table.hosted("p0")
-    assert hosted is not None
-    arms = Counter(copies[0][0]["arm"] for copies in found.values())
-    stands = hosted.pool.in_force().arms.items()
-    assert {arm: pulls for arm, (_, _, pulls) in stands if pulls} == arms
-    assert [found[offset][0][0]["round"] for offset in range(count)] == [*range(1, count + 1)]
-
-
-def killed(cluster: Cluster, kind: str, number: int) -> Instance:
-    """Return an instance that was asked, and killed before a call."""
-    instance = one(cluster)
-    ask(cluster)
-    at(instance.member, kind, number, kill)
-    with pytest.raises(Killed):
-        instance.turn()
-    return instance
 
 
 def test_the_journal_is_written_first_and_positions_last() -> None:
@@ -119,10 +54,6 @@ def test_a_commit_that_fails_anywhere_is_done_over_and_counts_once(kind: str, nu
     instance.turn()
     check(cluster)
     assert redelivered(cluster) == (REQUESTS if kind == "append to assignments" else 0)
-
-
-def fail() -> None:
-    raise Unreachable("the broker is starting")
 
 
 @pytest.mark.parametrize("number", range(REQUESTS + 1))
@@ -360,84 +291,3 @@ def test_an_idle_instance_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     instance.turn()
     assert stored, "it asks whether it is still a member"
     assert len(cluster.records[JOURNAL, 0]) == before
-
-
-# -- from one mode to the other -------------------------------------------------------------------
-
-
-def test_modes_take_turns() -> None:
-    cluster = Cluster()
-    for turn, delivery in enumerate([*DELIVERIES, *DELIVERIES, *reversed(DELIVERIES)], 1):
-        ask(cluster, turn * REQUESTS)
-        instance = Instance(cluster, 0, delivery=delivery)
-        instance.turn()
-        instance.log.close()
-        check(cluster, turn * REQUESTS)
-    assert redelivered(cluster) == 0
-
-
-@pytest.mark.parametrize("number", range(4))
-def test_the_other_mode_learns_that_there_was_this_one_though_telling_it_failed(
-    number: int,
-) -> None:
-    cluster = Cluster()
-    ask(cluster)
-    Instance(cluster, 0).turn()
-    instance = one(cluster)
-    at(instance.member, "wait for store", number, fail)
-    at(instance.member, "append to assignments", 3, kill)
-    ask(cluster, 2 * REQUESTS)
-    with pytest.raises(Killed):
-        instance.turn()
-    Instance(cluster, 0, seed=2).turn()
-    check(cluster, 2 * REQUESTS)
-
-
-@pytest.mark.parametrize("delivery", DELIVERIES)
-def test_what_was_left_unpublished_is_found_though_the_group_forgot_its_positions(
-    delivery: str,
-) -> None:
-    cluster = Cluster()
-    ask(cluster)
-    instance = one(cluster)
-    at(instance.member, "append to assignments", 3, kill)
-    with pytest.raises(Killed):
-        instance.turn()
-    cluster.stored.clear()
-    Instance(cluster, 0, delivery=delivery, seed=2).turn()
-    check(cluster)
-
-
-@pytest.mark.parametrize("delivery", DELIVERIES)
-def test_positions_moved_by_hand_change_nothing(delivery: str) -> None:
-    cluster = Cluster()
-    ask(cluster)
-    instance = one(cluster)
-    at(instance.member, "append to assignments", 3, kill)
-    with pytest.raises(Killed):
-        instance.turn()
-    cluster.stored["requests", 0] = Stored(2, "")
-    Instance(cluster, 0, delivery=delivery, seed=2).turn()
-    check(cluster)
-
-
-def test_positions_moved_by_hand_after_the_other_mode_are_a_stop() -> None:
-    cluster = Cluster()
-    ask(cluster)
-    Instance(cluster, 0).turn()
-    cluster.stored["requests", 0] = Stored(2, "")
-    with pytest.raises(ConfigurationError, match="somebody moved them"):
-        one(cluster).turn()
-
-
-def test_a_journal_that_was_emptied_under_it_is_a_stop() -> None:
-    cluster = Cluster()
-    ask(cluster)
-    instance = one(cluster)
-    instance.turn()
-    instance.log.close()
-    cluster.starts[JOURNAL, 0] = len(cluster.records[JOURNAL, 0])
-    with pytest.raises(
-        ConfigurationError, match="the journal is empty, though inputs were decided"
-    ):
-        one(cluster).turn()
