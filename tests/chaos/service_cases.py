@@ -6,7 +6,9 @@ same each time (see `Site.check`).
 
 import time
 
-from tests.chaos.instance import TRY_AGAIN, eventually
+from kafka import KafkaAdminClient
+
+from tests.chaos.instance import TRY_AGAIN, Instance, eventually
 from tests.chaos.site import PARTITIONS, Site
 from tests.verifier import require
 
@@ -68,17 +70,36 @@ def instances_come_and_go(site: Site) -> None:
 
 def transaction_older_than_its_timeout(site: Site) -> None:
     """An instance hangs in a transaction until the broker aborts it, yet keeps its membership."""
-    one = site.instance("one", session_seconds=25.0, transaction_seconds=1.0)
-    one.serving(PARTITIONS)
-    site.load(1_600 * site.intensity)
-    for _ in range(12):
-        time.sleep(site.rng.uniform(0.05, 0.15))
-        one.suspend()
-        time.sleep(2.5)  # the broker looks for such transactions every second
+    own = f"{site.settings.group}-hangs"
+    patient = {"session_seconds": 25.0, "transaction_seconds": 1.0}
+    one = site.instance("one", transactional_id=own, **patient).serving(PARTITIONS)
+    with site.admin() as admin:
+        for _ in range(site.rounds(1)):
+            before = one.said().count("restoring after")
+            site.load(1_600)
+            eventually(lambda: _hung(site, one, admin, own), "it hangs in a transaction")
+            eventually(
+                lambda b=before: one.said().count("restoring after") > b,  # type: ignore[misc]
+                "it restores after a transaction that the broker aborted",
+            )
+
+
+def _hung(site: Site, one: Instance, admin: KafkaAdminClient, transactional_id: str) -> bool:
+    """Suspend it at some moment; if that is in a transaction, until the broker has aborted it."""
+
+    def state() -> str:
+        (found,) = admin.describe_transactions([transactional_id]).values()
+        return str(found.state.value)
+
+    time.sleep(site.rng.uniform(0.0, 0.05))
+    one.suspend()
+    try:
+        if state() != "Ongoing":
+            return False
+        eventually(lambda: state().startswith("Complete"), "the transaction ends")
+        return state() == "CompleteAbort"  # else its end was on the way already
+    finally:
         one.resume()
-        if one.said().count("restoring after") >= site.rounds(1):
-            return
-    raise AssertionError("no transaction was under way in any of 12 attempts")
 
 
 def same_transactional_id_twice(site: Site) -> None:
