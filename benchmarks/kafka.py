@@ -1,14 +1,14 @@
-"""The service on Kafka against a bare transactional loop of the same client, in one run.
+"""The service on Kafka against bare transactional loops of the same client, in one run.
 
     python -m benchmarks.kafka [--client confluent] [--quick] [--only throughput ...]
     python -m benchmarks.kafka --delivery exactly_once at_least_once --only latency
     python -m benchmarks.kafka --quix .venv/quix/bin/python
 
-Throughput and end-to-end latency as ratios to the bare loop (see `kafka_bare`), and the time to
-restore a shard with many open requests. Of several modes of delivery, throughput and latency are
-measured in turns, the rest for the first; so are those of Quix Streams (see `kafka_quix`), where an
-interpreter is named that has it, and which runs on librdkafka whatever the client. It starts a
-broker of its own.
+Throughput and end-to-end latency next to those of a bare loop that does the same job by hand and of
+one that only copies (see `kafka_bare`), and the time to restore a shard with many open requests. Of
+several modes of delivery, throughput and latency are measured in turns, the rest for the first; so
+are those of Quix Streams (see `kafka_quix`), where an interpreter is named that has it, and which
+runs on librdkafka whatever the client. It starts a broker of its own.
 """
 
 import argparse
@@ -22,11 +22,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.kafka_bare import BARE, BATCH, INPUTS, Step
+from benchmarks.kafka_jobs import JOBS
 from benchmarks.kafka_latency import Measured, measured
 from benchmarks.timing import table
 from fair_allocator.log.base import Incoming
@@ -195,10 +197,10 @@ def drained(step: Step, count: int) -> float:
 
 
 def throughput(house: House, count: int, turns: int) -> list[list[object]]:
-    bare = house.log("bare")
-    steps: dict[str, tuple[KafkaSettings, Step]] = {
-        "bare": (bare, BARE[house.client](bare.bootstrap_servers, bare.topic_prefix))
-    }
+    steps: dict[str, tuple[KafkaSettings, Step]] = {}
+    for name, job in JOBS.items():
+        settings = house.log(name.replace(" ", "-"))
+        steps[name] = settings, BARE[house.client](job(), house.servers, settings.topic_prefix)
     with ExitStack() as ending:
         for delivery in house.deliveries:
             settings = house.log(delivery, delivery=delivery)
@@ -209,11 +211,14 @@ def throughput(house: House, count: int, turns: int) -> list[list[object]]:
             settings = house.log("quix")
             steps[QUIX] = settings, ending.enter_context(suspended_quix(house, settings)).step
         speeds = _speeds(house, steps, count, turns)
-    rows: list[list[object]] = [[house.client, "requests/s", "of bare"]]
-    for name, measured_speeds in speeds.items():
-        ratios = [each / bare for each, bare in zip(measured_speeds, speeds["bare"], strict=True)]
-        spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
-        rows.append([name, f"{statistics.median(measured_speeds):,.0f}", spread])
+    rows: list[list[object]] = [[house.client, "requests/s", *(f"of {name}" for name in JOBS)]]
+    for name, found in speeds.items():
+        rows.append([name, f"{statistics.median(found):,.0f}"])
+        for bare in (speeds[job] for job in JOBS):
+            ratios = [each / other for each, other in zip(found, bare, strict=True)]
+            rows[-1].append(
+                f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
+            )
     return rows
 
 
@@ -236,8 +241,8 @@ def _speeds(
 
 
 @contextmanager
-def bare_process(house: House, settings: KafkaSettings) -> Iterator[None]:
-    command = [sys.executable, "-m", "benchmarks.kafka_bare", house.client]
+def bare_process(job: str, house: House, settings: KafkaSettings) -> Iterator[None]:
+    command = [sys.executable, "-m", "benchmarks.kafka_bare", house.client, job]
     with subprocess.Popen(
         [*command, settings.bootstrap_servers, settings.topic_prefix], start_new_session=True
     ) as process:
@@ -265,7 +270,7 @@ def quix_process(house: House, settings: KafkaSettings) -> Iterator[None]:
 
 def latency(house: House, seconds: float, turns: int) -> list[list[object]]:
     processes: dict[str, Callable[[House, KafkaSettings], AbstractContextManager[object]]] = {
-        "bare": bare_process,
+        **{job: partial(bare_process, job) for job in JOBS},
         **dict.fromkeys(house.deliveries, our_process),
         **({QUIX: quix_process} if house.quix else {}),
     }
@@ -273,21 +278,25 @@ def latency(house: House, seconds: float, turns: int) -> list[list[object]]:
     for turn in range(turns):
         for name, started in processes.items():
             delivery = name if name in DELIVERIES else None
-            settings = house.log(f"latency-{name}-{turn}", delivery=delivery)
+            log = f"latency-{name.replace(' ', '-')}-{turn}"
+            settings = house.log(log, delivery=delivery)
             with started(house, settings), house.sender(settings) as sender:
                 seen[name].append(measured(settings, sender, event, PER_SECOND, seconds))
-    rows: list[list[object]] = [["at 500 requests/s", "p50 ms", "to bare", "p99 ms", "answered"]]
-    for name, all_turns in seen.items():
-        pairs = list(zip(all_turns, seen["bare"], strict=True))
-        p50, p99 = (_spread([m.quantile(q) for m in all_turns]) for q in (0.5, 0.99))
-        added = _spread([each.quantile(0.5) - bare.quantile(0.5) for each, bare in pairs])
-        rows.append([name, p50, added, p99, sum(len(m.times) for m in all_turns)])
+    added = [f"p50 to {job}" for job in JOBS]
+    rows: list[list[object]] = [["at 500 requests/s", "p50 ms", "p99 ms", *added, "answered"]]
+    for name, found in seen.items():
+        rows.append([name, *(_spread([m.quantile(q) for m in found]) for q in (0.5, 0.99))])
+        for bare in (seen[job] for job in JOBS):
+            pairs = zip(found, bare, strict=True)
+            rows[-1].append(_spread([each.quantile(0.5) - b.quantile(0.5) for each, b in pairs]))
+        rows[-1].append(sum(len(m.times) for m in found))
     return rows
 
 
-def _spread(values: list[float]) -> str:
+def _spread(values: list[float], digits: int = 1) -> str:
     """Show the median over the turns, the least and the most."""
-    return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
+    median, least, most = statistics.median(values), min(values), max(values)
+    return f"{median:.{digits}f} ({least:.{digits}f} to {most:.{digits}f})"
 
 
 # -- restoring ------------------------------------------------------------------------------------

@@ -1,34 +1,30 @@
-"""What the service is held against: a loop that reads, answers and commits, and decides nothing.
+"""What the service is held against: a bare transactional loop that does a job of `kafka_jobs`.
 
-    python -m benchmarks.kafka_bare kafka SERVERS PREFIX      until it is ended
+    python -m benchmarks.kafka_bare kafka "by hand" SERVERS PREFIX      until it is ended
 
 Exactly once, as it could be deployed: it reads requests and rewards as a member of the group, up to
 as many records at a time as the service does by default. For each such batch it writes, in one
-transaction with the group's positions, one answer for every request, as long as an assignment is on
-average, and for every partition of the batch one changelog record, as long as our journal entry is
-for as many records: rewards change the state too, and would be lost otherwise.
+transaction with the group's positions, an answer for every request, and for every partition of the
+batch one changelog record: rewards change the state too, and would be lost otherwise.
 All records are acknowledged by all replicas and checked before the positions are sent. What of the
 clients' settings decides speed (fetch sizes and waits, linger, back-off, batch size) is as the
-service has it. It parses nothing, decides nothing, keeps no state, and recovers from nothing.
+service has it. It recovers from nothing.
 """
 
 import sys
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-BATCH = 4_000
-ANSWER = b"x" * 214
-CHANGES = b"x" * 34
-"""Of the changelog, for each record: what an assignment and a journal entry were seen to take."""
+from benchmarks.kafka_jobs import JOBS, Job
 
+BATCH = 4_000
 INPUTS = ("requests", "rewards")
 
 Step = Callable[[], int]
 """Deals with what there is; returns how many records that were."""
 
 
-def bare_kafka_python(servers: str, prefix: str) -> Step:
+def bare_kafka_python(job: Job, servers: str, prefix: str) -> Step:
     from kafka import KafkaConsumer, KafkaProducer
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.structs import OffsetAndMetadata
@@ -69,18 +65,22 @@ def bare_kafka_python(servers: str, prefix: str) -> Step:
         if not found:
             return 0
         producer.begin_transaction()
-        sent = [
-            producer.send(answers, ANSWER, record.key, None, place.partition)
-            for place, records in found.items()
-            if place.topic == requests
-            for record in records
-        ]
-        changed: Counter[int] = Counter()
-        for place, records in found.items():
-            changed[place.partition] += len(records)
+        sent: list[Any] = []
+        for place, records in sorted(found.items()):  # requests, then their rewards
+            partition = place.partition
+            if place.topic == requests:
+                sent += [
+                    producer.send(
+                        answers, job.request(partition, record.value), record.key, None, partition
+                    )
+                    for record in records
+                ]
+            else:
+                for record in records:
+                    job.reward(partition, record.value)
         sent += [
-            producer.send(changelog, CHANGES * count, b"entry", None, partition)
-            for partition, count in changed.items()
+            producer.send(changelog, change, b"entry", None, partition)
+            for partition, change in job.changes()
         ]
         producer.flush()
         for each in sent:
@@ -98,7 +98,7 @@ def bare_kafka_python(servers: str, prefix: str) -> Step:
     return step
 
 
-def bare_confluent(servers: str, prefix: str) -> Step:
+def bare_confluent(job: Job, servers: str, prefix: str) -> Step:
     from confluent_kafka import Consumer, Producer, TopicPartition
 
     consumer = Consumer(
@@ -137,7 +137,6 @@ def bare_confluent(servers: str, prefix: str) -> Step:
 
     def step() -> int:
         ends: dict[tuple[str, int], int] = {}
-        changed: Counter[int] = Counter()
         failed: list[Any] = []
 
         def delivered(error: Any, _message: Any) -> None:
@@ -151,11 +150,13 @@ def bare_confluent(servers: str, prefix: str) -> Step:
         for message in messages:
             topic, partition = message.topic(), message.partition()
             ends[topic, partition] = message.offset() + 1
-            changed[partition] += 1
             if topic == requests:
-                producer.produce(answers, ANSWER, message.key(), partition, delivered)
-        for partition, count in changed.items():
-            producer.produce(changelog, CHANGES * count, b"entry", partition, delivered)
+                answer = job.request(partition, message.value())
+                producer.produce(answers, answer, message.key(), partition, delivered)
+            else:
+                job.reward(partition, message.value())
+        for partition, change in job.changes():
+            producer.produce(changelog, change, b"entry", partition, delivered)
         if producer.flush() or failed:
             raise RuntimeError(f"not every record was written: {failed}")
         producer.send_offsets_to_transaction(
@@ -171,8 +172,8 @@ def bare_confluent(servers: str, prefix: str) -> Step:
 BARE = {"kafka": bare_kafka_python, "confluent": bare_confluent}
 
 
-def main(client: str, servers: str, prefix: str) -> None:
-    step = BARE[client](servers, prefix)
+def main(client: str, job: str, servers: str, prefix: str) -> None:
+    step = BARE[client](JOBS[job](), servers, prefix)
     while True:
         step()
 

@@ -1,0 +1,135 @@
+"""What a bare loop does with the records it reads: the same job by hand, or no job at all.
+
+`ByHand` is what one would write instead of using the service. It reads JSON, picks by Fair-Learn
+over UCB1 with integers for the quotas, gives each reward to the arm of its request, and notes every
+change in the changelog, from which it could be restored. It does not do what makes a service of it:
+a repeated request id is answered anew, a request without a reward stays open for ever, what cannot
+be parsed ends it instead of becoming a dead letter, all pools have the same arms, quotas cannot
+change, and an answer says too little to be audited.
+
+`Copying` parses nothing, decides nothing and keeps nothing. Its answers and changelog are as long
+as ours. It shows what the client and the broker allow for.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from math import log, sqrt
+from typing import Any, Protocol
+
+ARMS = 10
+QUOTAS, OF = [1] * ARMS, 2 * ARMS
+"""The minimum shares are QUOTAS / OF, with one denominator for all."""
+
+ANSWER = b"x" * 214
+CHANGES = b"x" * 34
+"""Of the changelog, for each record: what an assignment and a journal entry were seen to take."""
+
+
+class Job(Protocol):
+    """Takes in one record after the other."""
+
+    def request(self, partition: int, value: bytes) -> bytes:
+        """Return the answer to a request."""
+
+    def reward(self, partition: int, value: bytes) -> None:
+        """Take a reward in."""
+
+    def changes(self) -> Iterable[tuple[int, bytes]]:
+        """Return for each partition what has changed since the last time."""
+
+
+class Copying:
+    """No job at all."""
+
+    def __init__(self) -> None:
+        self._changed: Counter[int] = Counter()
+
+    def request(self, partition: int, value: bytes) -> bytes:  # noqa: ARG002
+        self._changed[partition] += 1
+        return ANSWER
+
+    def reward(self, partition: int, value: bytes) -> None:  # noqa: ARG002
+        self._changed[partition] += 1
+
+    def changes(self) -> Iterable[tuple[int, bytes]]:
+        changed, self._changed = self._changed, Counter()
+        return ((partition, CHANGES * count) for partition, count in changed.items())
+
+
+class Pool:
+    """Ten arms, and which of them was picked for the requests that await a reward."""
+
+    __slots__ = ("open", "pulls", "rounds", "seen", "sums")
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self.pulls = [0] * ARMS
+        self.seen = [0] * ARMS
+        self.sums = [0.0] * ARMS
+        self.open: dict[str, int] = {}
+
+    def picked(self) -> tuple[int, str]:
+        """Return the arm that lacks most of its share, if any, or UCB1's; count it."""
+        rounds, seen = self.rounds, self.seen
+        lacking = [quota * rounds - OF * n for quota, n in zip(QUOTAS, self.pulls, strict=True)]
+        most = max(lacking)
+        if most > 0:
+            arm, reason = lacking.index(most), "fairness"
+        else:
+            arm, reason = self._ucb1(rounds, seen), "learner"
+        self.rounds = rounds + 1
+        self.pulls[arm] += 1
+        return arm, reason
+
+    def _ucb1(self, rounds: int, seen: list[int]) -> int:
+        if 0 in seen:
+            return self.pulls.index(min(self.pulls))
+        width = 2 * log(rounds)
+        indices = [total / n + sqrt(width / n) for total, n in zip(self.sums, seen, strict=True)]
+        return indices.index(max(indices))
+
+
+class ByHand:
+    """The same job."""
+
+    def __init__(self) -> None:
+        from orjson import dumps, loads
+
+        self._loads, self._dumps = loads, dumps
+        self._pools: defaultdict[str, Pool] = defaultdict(Pool)
+        self._changed: defaultdict[int, list[Any]] = defaultdict(list)
+
+    def request(self, partition: int, value: bytes) -> bytes:
+        event = self._loads(value)
+        name, request_id = event["pool"], event["request_id"]
+        pool = self._pools[name]
+        arm, reason = pool.picked()
+        pool.open[request_id] = arm
+        self._changed[partition].append((name, request_id, arm))
+        answer: bytes = self._dumps(
+            {
+                "pool": name,
+                "request_id": request_id,
+                "arm": f"arm-{arm}",
+                "round": pool.rounds,
+                "reason": reason,
+            }
+        )
+        return answer
+
+    def reward(self, partition: int, value: bytes) -> None:
+        event = self._loads(value)
+        name, request_id, reward = event["pool"], event["request_id"], event["value"]
+        pool = self._pools[name]
+        arm = pool.open.pop(request_id, None)
+        if arm is not None:
+            pool.seen[arm] += 1
+            pool.sums[arm] += reward
+            self._changed[partition].append((name, request_id, reward))
+
+    def changes(self) -> Iterable[tuple[int, bytes]]:
+        changed, self._changed = self._changed, defaultdict(list)
+        return ((partition, self._dumps(changes)) for partition, changes in changed.items())
+
+
+JOBS: dict[str, type[Job]] = {"by hand": ByHand, "copying": Copying}
