@@ -216,9 +216,7 @@ def throughput(house: House, count: int, turns: int) -> list[list[object]]:
         rows.append([name, f"{statistics.median(found):,.0f}"])
         for bare in (speeds[job] for job in JOBS):
             ratios = [each / other for each, other in zip(found, bare, strict=True)]
-            rows[-1].append(
-                f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
-            )
+            rows[-1].append(_spread(ratios, 2))
     return rows
 
 
