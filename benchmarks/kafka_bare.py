@@ -66,7 +66,7 @@ def bare_kafka_python(job: Job, servers: str, prefix: str) -> Step:
             return 0
         producer.begin_transaction()
         sent: list[Any] = []
-        for place, records in sorted(found.items()):  # requests, then their rewards
+        for place, records in found.items():
             partition = place.partition
             if place.topic == requests:
                 sent += [

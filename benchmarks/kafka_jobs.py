@@ -1,8 +1,9 @@
 """What a bare loop does with the records it reads: the same job by hand, or no job at all.
 
 `ByHand` is what one would write instead of using the service. It reads JSON, picks by Fair-Learn
-over UCB1 with integers for the quotas, gives each reward to the arm of its request, and notes every
-change in the changelog, from which it could be restored. It does not do what makes a service of it:
+over UCB1 with integers for the quotas, gives each reward to the arm of its request (which may be
+read after it, being in another topic), and notes every change in the changelog, from which it could
+be restored. It does not do what makes a service of it:
 a repeated request id is answered anew, a request without a reward stays open for ever, what cannot
 be parsed ends it instead of becoming a dead letter, all pools have the same arms, quotas cannot
 change, and an answer says too little to be audited.
@@ -57,9 +58,9 @@ class Copying:
 
 
 class Pool:
-    """Ten arms, and which of them was picked for the requests that await a reward."""
+    """Ten arms, the arm of each request that awaits a reward, and rewards read before a request."""
 
-    __slots__ = ("open", "pulls", "rounds", "seen", "sums")
+    __slots__ = ("early", "open", "pulls", "rounds", "seen", "sums")
 
     def __init__(self) -> None:
         self.rounds = 0
@@ -67,6 +68,7 @@ class Pool:
         self.seen = [0] * ARMS
         self.sums = [0.0] * ARMS
         self.open: dict[str, int] = {}
+        self.early: dict[str, float] = {}
 
     def picked(self) -> tuple[int, str]:
         """Return the arm that lacks most of its share, if any, or UCB1's; count it."""
@@ -80,6 +82,10 @@ class Pool:
         self.rounds = rounds + 1
         self.pulls[arm] += 1
         return arm, reason
+
+    def learn(self, arm: int, reward: float) -> None:
+        self.seen[arm] += 1
+        self.sums[arm] += reward
 
     def _ucb1(self, rounds: int, seen: list[int]) -> int:
         if 0 in seen:
@@ -104,8 +110,11 @@ class ByHand:
         name, request_id = event["pool"], event["request_id"]
         pool = self._pools[name]
         arm, reason = pool.picked()
-        pool.open[request_id] = arm
         self._changed[partition].append((name, request_id, arm))
+        if request_id in pool.early:
+            pool.learn(arm, pool.early.pop(request_id))
+        else:
+            pool.open[request_id] = arm
         answer: bytes = self._dumps(
             {
                 "pool": name,
@@ -121,11 +130,11 @@ class ByHand:
         event = self._loads(value)
         name, request_id, reward = event["pool"], event["request_id"], event["value"]
         pool = self._pools[name]
-        arm = pool.open.pop(request_id, None)
-        if arm is not None:
-            pool.seen[arm] += 1
-            pool.sums[arm] += reward
-            self._changed[partition].append((name, request_id, reward))
+        self._changed[partition].append((name, request_id, reward))
+        if request_id in pool.open:
+            pool.learn(pool.open.pop(request_id), reward)
+        else:
+            pool.early[request_id] = reward
 
     def changes(self) -> Iterable[tuple[int, bytes]]:
         changed, self._changed = self._changed, defaultdict(list)
