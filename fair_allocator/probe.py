@@ -16,8 +16,8 @@ class Probe:
     def owned(self, kind: str, partitions: Sequence[int]) -> None:
         """Hear that partitions were "gained", "revoked" (committed first) or "lost"."""
 
-    def restoring(self) -> None:
-        """Hear that a restore begins."""
+    def restoring(self, progress: str) -> None:
+        """Hear that a restore begins, and then how far it is, in words."""
 
     def restored(self, seconds: float) -> None:
         """Hear how long the restore of a shard took."""

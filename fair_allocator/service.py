@@ -17,7 +17,7 @@ from typing import Any, Final
 from fair_allocator.errors import CommitFailed, ConfigurationError, LogUnavailable, OffsetGone
 from fair_allocator.log.base import INPUTS, Log, Outgoing, Record
 from fair_allocator.probe import Probe
-from fair_allocator.shard import Shard, ShardSettings, Snapshots, restore
+from fair_allocator.shard import Progress, Shard, ShardSettings, Snapshots, restore
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +30,9 @@ _QUICK_BYTES: Final = 32 * 2**20
 _RESTORING_SECONDS: Final = 10.0
 """How long restores may go on without a poll, but for the last one begun."""
 
+
+_TELLING_SECONDS: Final = 2.0
+"""How often a restore that takes its time says how far it is."""
 
 _SWEEPING_SECONDS: Final = 30.0
 """How often the cycles that a client leaves behind are swept up, for which the calmed collector
@@ -295,7 +298,7 @@ class Service:
 
     def _restore(self, partition: int) -> None:
         settings, began = self._settings, self._monotonic()
-        self._probe.restoring()
+        self._probe.restoring(f"partition {partition}")
         try:
             shard, snapshots = restore(
                 self.log,
@@ -303,7 +306,7 @@ class Service:
                 settings.shard,
                 every_entries=settings.snapshot_entries,
                 chunk_bytes=settings.snapshot_chunk_bytes,
-                progress=lambda _read, _applied: self._heartbeat(),
+                progress=self._telling(partition),
             )
         except OffsetGone as error:
             # Whoever took the partition over without our knowing trims while we read: a poll tells.
@@ -332,6 +335,20 @@ class Service:
             shard.seq,
             took,
         )
+
+    def _telling(self, partition: int) -> Progress:
+        """Return what hears how far the restore of a partition is, and passes it on."""
+        told = self._monotonic()
+
+        def tell(words: str) -> None:
+            nonlocal told
+            self._heartbeat()
+            self._probe.restoring(f"partition {partition}, {words}")
+            if self._monotonic() - told >= _TELLING_SECONDS:
+                told = self._monotonic()
+                logger.info("partition %d: restoring, %s", partition, words)
+
+        return tell
 
     def _check_offsets(self, shard: Shard) -> None:
         """Stop if somebody moved the committed offsets: the journal's are the truth."""

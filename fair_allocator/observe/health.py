@@ -49,7 +49,7 @@ class Health:
         if not live.good:
             return live
         if self._observer.restoring_now:
-            return Verdict(False, "restoring")
+            return Verdict(False, f"restoring: {self._observer.restoring_now}")
         if not self._observer.serving:
             return Verdict(False, "no log yet")
         if not self._observer.assigned:

@@ -42,7 +42,8 @@ class Observer(Probe):
         self.beat_at = self.started
         self.stepped_at: float | None = None
         """When the last step succeeded; None before the first."""
-        self.restoring_now = False
+        self.restoring_now = ""
+        """How far a restore is, while there is one."""
         self.assigned = False
         """Whether the log has said once what is owned here, be it nothing."""
         self._serving = False
@@ -90,8 +91,8 @@ class Observer(Probe):
         for known in (self._tallies.lag_records, self._tallies.lag_seconds, self._last_read):
             known.pop(place, None)
 
-    def restoring(self) -> None:
-        self.restoring_now = True
+    def restoring(self, progress: str) -> None:
+        self.restoring_now = progress
         self._serving = False
 
     def restored(self, seconds: float) -> None:
@@ -135,7 +136,7 @@ class Observer(Probe):
         else:
             self._tallies.log_failures += 1
         self._failing = True
-        self._serving = self.restoring_now = False
+        self._serving, self.restoring_now = False, ""
 
     def stepped(
         self,
@@ -149,7 +150,7 @@ class Observer(Probe):
         whole = not self._failing and len(owned) == len(shards)
         self._failing = False
         if whole:
-            self._serving, self.restoring_now = True, False
+            self._serving, self.restoring_now = True, ""
             self.assigned = self.assigned or bool(owned)
             self.stepped_at = self._monotonic()
         if self._asked:

@@ -198,7 +198,7 @@ class Reporter(Collector):
     def collect(self) -> Iterator[Metric]:
         errors = self._errors + self._observer.errors
         report = self._report
-        yield from stream.process_families(self._observer.restoring_now, errors)
+        yield from stream.process_families(bool(self._observer.restoring_now), errors)
         yield from stream.families(report.view, len(report.broken), self._hidden)
 
     def describe(self) -> Iterable[Metric]:

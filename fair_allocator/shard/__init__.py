@@ -10,9 +10,9 @@ snapshot  the whole state, now and then, a few bytes with each commit
 restore   the one way back
 """
 
-from fair_allocator.shard.restore import restore
+from fair_allocator.shard.restore import Progress, restore
 from fair_allocator.shard.settings import ShardSettings
 from fair_allocator.shard.shard import Shard
 from fair_allocator.shard.snapshot import Snapshots
 
-__all__ = ["Shard", "ShardSettings", "Snapshots", "restore"]
+__all__ = ["Progress", "Shard", "ShardSettings", "Snapshots", "restore"]

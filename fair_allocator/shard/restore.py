@@ -36,8 +36,8 @@ class Journals(Protocol):
         """Return the journal from a position to its end."""
 
 
-Progress = Callable[[int, int], None]
-"""Told now and then how many journal records were read, and how many entries applied."""
+Progress = Callable[[str], None]
+"""Told in words, now and then, how far a restore has come."""
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ def restore(
     *,
     every_entries: int = 500,
     chunk_bytes: int = 262_144,
-    progress: Progress = lambda _read, _applied: None,
+    progress: Progress = lambda _words: None,
     only_look: bool = False,
 ) -> tuple[Shard, Snapshots]:
     """Return a partition's shard as of the end of its journal, and what goes on snapshotting it.
@@ -137,9 +137,10 @@ def restore(
             manifest.applied,
             len(manifest.places),
         )
-        for data in journal.buckets:
+        for number, data in enumerate(journal.buckets):
             if data:
                 shard.table.load(data)
+                progress(f"{number + 1:,} of {len(journal.buckets):,} parts of the snapshot loaded")
         size = sum(map(len, journal.buckets))
         snapshots.resume(manifest, journal.manifest_offset, size, journal.closed_at)
         seq, chain, partitions = manifest.seq, manifest.chain, manifest.partitions
@@ -154,7 +155,7 @@ def restore(
         shard.apply(entry, at, covered)
         partitions = entry.partitions
         if count % 100 == 0:
-            progress(len(journal.entries), count)
+            progress(f"{count:,} of {len(journal.entries):,} entries applied")
     if not only_look and partitions not in (0, settings.partitions):
         raise _regrouped(partition, partitions, settings.partitions)
     snapshots.trail(len(journal.entries), sum(len(value) for _, value in journal.entries))
@@ -187,5 +188,5 @@ def _collect(records: Iterator[Record], progress: Progress) -> _Journal:
     for count, record in enumerate(records):
         journal.add(record)
         if count % 1000 == 0:
-            progress(count, 0)
+            progress(f"{count:,} records of the journal read")
     return journal

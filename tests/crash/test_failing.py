@@ -129,6 +129,23 @@ def test_long_restores_are_spread_over_polls(house: House) -> None:
     assert [e["round"] for e in served.out("assignment") if e["pool"] == pool_on(0)] == [1, 2]
 
 
+def test_long_restore_says_how_far_it_is(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    served = house()
+    served.serve("r")
+    served.die()
+
+    def slow(*arguments: Any, **named: Any) -> Any:
+        for count in range(4):
+            served.now += 1.5
+            named["progress"](f"{count} of 4 entries applied")
+        return restore(*arguments, **named)
+
+    with patch("fair_allocator.service.restore", slow), caplog.at_level("INFO"):
+        served.restart()
+    said = [message for message in caplog.messages if "restoring, " in message]
+    assert said == [f"partition 0: restoring, {count} of 4 entries applied" for count in (1, 3)]
+
+
 @pytest.mark.parametrize("failing", [1, 2])
 def test_failed_commit_in_a_rebalance_spoils_nobody_who_stays(house: House, failing: int) -> None:
     served = house(partitions=2, service=TINY)

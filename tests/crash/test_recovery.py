@@ -173,6 +173,20 @@ def test_restore_reads_only_from_where_the_hint_says(house: House) -> None:
         assert read.call_args.args[1] > log.journal_start(0)
 
 
+def test_restore_tells_how_far_it_is(house: House) -> None:
+    served = house(service={"snapshot_entries": 4})
+    busy(served, 9)
+    served.die()
+    told: list[str] = []
+    with SqliteLog(served.memory) as log:
+        log.open(Nobody())
+        restore(log, 0, served.settings.shard, progress=told.append)
+    assert told[0] == "0 records of the journal read"
+    assert "1 of 1 parts of the snapshot loaded" in told
+    assert told[-1].startswith("0 of ")
+    assert told[-1].endswith(" entries applied")
+
+
 def test_nothing_expires_twice_while_a_snapshot_is_written(house: House) -> None:
     served = house(service=TINY, remembered_per_pool=0, pending_per_pool=2)
     for number in range(3):

@@ -66,11 +66,11 @@ def test_a_loop_whose_commits_fail_for_long_is_dead(loop: Loop) -> None:
 
 def test_a_restore_may_take_its_time(loop: Loop) -> None:
     loop.served.turn()
-    loop.observer.restoring()
+    loop.observer.restoring("partition 0")
     loop.now += 600
     loop.observer.beat()
     assert loop.health.live() == GOOD
-    assert loop.health.ready() == Verdict(False, "restoring")
+    assert loop.health.ready() == Verdict(False, "restoring: partition 0")
 
 
 def test_without_partitions_it_is_ready_once_it_is_told_that_it_has_none() -> None:

@@ -41,7 +41,7 @@ def test_a_restore_is_told_while_it_goes_on(house: House) -> None:
     scraped = Scraped(house({"p": {"arms": ARMS}}))
     scraped.served.serve("r1")
     assert value(scraped.samples(), "restoring") == 0
-    scraped.observer.restoring()
+    scraped.observer.restoring("partition 0")
     assert value(scraped.samples(), "restoring") == 1
     scraped.served.turn()
     assert value(scraped.samples(), "restoring") == 0
