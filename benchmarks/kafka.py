@@ -28,7 +28,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.kafka_bare import BARE, BATCH, INPUTS, Step
-from benchmarks.kafka_jobs import JOBS
+from benchmarks.kafka_jobs import JOBS, ByHand
 from benchmarks.kafka_latency import Measured, measured
 from benchmarks.timing import table
 from fair_allocator.log.base import Incoming
@@ -187,6 +187,10 @@ class Ours:
         new, self._done = done - self._done, done
         return new
 
+    def unrewarded(self) -> int:
+        shards = self.service.shards.values()
+        return sum(hosted.pool.open for shard in shards for hosted in shard.table.pools.values())
+
 
 def drained(step: Step, count: int) -> float:
     """Step until so many records are dealt with; return the seconds it took."""
@@ -198,19 +202,25 @@ def drained(step: Step, count: int) -> float:
 
 def throughput(house: House, count: int, turns: int) -> list[list[object]]:
     steps: dict[str, tuple[KafkaSettings, Step]] = {}
-    for name, job in JOBS.items():
-        settings = house.log(name.replace(" ", "-"))
-        steps[name] = settings, BARE[house.client](job(), house.servers, settings.topic_prefix)
+    at_the_same_job: list[ByHand | Ours] = []
+    for name, made in JOBS.items():
+        job, settings = made(), house.log(name.replace(" ", "-"))
+        steps[name] = settings, BARE[house.client](job, house.servers, settings.topic_prefix)
+        if isinstance(job, ByHand):
+            at_the_same_job.append(job)
     with ExitStack() as ending:
         for delivery in house.deliveries:
             settings = house.log(delivery, delivery=delivery)
             ours = Ours(house, settings)
             ending.callback(ours.log.close)
             steps[delivery] = settings, ours.step
+            at_the_same_job.append(ours)
         if house.quix:
             settings = house.log("quix")
             steps[QUIX] = settings, ending.enter_context(suspended_quix(house, settings)).step
         speeds = _speeds(house, steps, count, turns)
+        for each in at_the_same_job:
+            require(each.unrewarded() == 0, "not all of its job was done by", each)
     rows: list[list[object]] = [[house.client, "requests/s", *(f"of {name}" for name in JOBS)]]
     for name, found in speeds.items():
         rows.append([name, f"{statistics.median(found):,.0f}"])
@@ -241,10 +251,17 @@ def _speeds(
 @contextmanager
 def bare_process(job: str, house: House, settings: KafkaSettings) -> Iterator[None]:
     command = [sys.executable, "-m", "benchmarks.kafka_bare", house.client, job]
-    with subprocess.Popen(
-        [*command, settings.bootstrap_servers, settings.topic_prefix], start_new_session=True
-    ) as process:
+    with (
+        subprocess.Popen(
+            [*command, settings.bootstrap_servers, settings.topic_prefix],
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        ) as process,
+        house.sender(settings) as sender,
+    ):
         try:
+            feed(sender, 0, FED, "requests")
+            require(process.stdout is not None and process.stdout.readline() != b"", f"{job} ended")
             yield
         finally:
             process.kill()

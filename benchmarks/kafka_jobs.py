@@ -3,10 +3,10 @@
 `ByHand` is what one would write instead of using the service. It reads JSON, picks by Fair-Learn
 over UCB1 with integers for the quotas, gives each reward to the arm of its request (which may be
 read after it, being in another topic), and notes every change in the changelog, from which it could
-be restored. It does not do what makes a service of it:
-a repeated request id is answered anew, a request without a reward stays open for ever, what cannot
-be parsed ends it instead of becoming a dead letter, all pools have the same arms, quotas cannot
-change, and an answer says too little to be audited.
+be restored. It is plain Python, as one would write it, where ours is compiled. It does not do what
+makes a service of it: a repeated request id is answered anew, a request without a reward stays open
+for ever, what cannot be parsed ends it instead of becoming a dead letter, all pools have the same
+arms, quotas cannot change, and an answer says too little to be audited.
 
 `Copying` parses nothing, decides nothing and keeps nothing. Its answers and changelog are as long
 as ours. It shows what the client and the broker allow for.
@@ -135,6 +135,10 @@ class ByHand:
             pool.learn(pool.open.pop(request_id), reward)
         else:
             pool.early[request_id] = reward
+
+    def unrewarded(self) -> int:
+        """Return how many requests and rewards have not found each other."""
+        return sum(len(pool.open) + len(pool.early) for pool in self._pools.values())
 
     def changes(self) -> Iterable[tuple[int, bytes]]:
         changed, self._changed = self._changed, defaultdict(list)

@@ -27,15 +27,6 @@ TOPIC: Final[tuple[Case, ...]] = (
 BROKER: Final[tuple[Case, ...]] = (broker_cases.broker_killed, broker_cases.broker_suspended)
 
 CASES: Final[Mapping[str, Case]] = {case.__name__: case for case in (*SERVICE, *TOPIC, *BROKER)}
-MAIN: Final = (
-    "killed_at_random_moments",
-    "zombie_comes_back",
-    "instances_come_and_go",
-    "transaction_older_than_its_timeout",
-    "oversize_in_and_out",
-)
-"""Those that the short form plays on confluent-kafka, too."""
-
 AT_LEAST_ONCE: Final = ("killed_at_random_moments", "zombie_comes_back", "broker_killed")
 """Those that the short form plays with at least one delivery, too."""
 

@@ -12,6 +12,7 @@ from fair_allocator.log.base import Incoming
 from fair_allocator.log.kafka import driver
 from fair_allocator.log.kafka.topics import new_topics
 from fair_allocator.log.partitioner import partition_for
+from fair_allocator.shard.journal import PIECE
 from tests.chaos.instance import Instance, eventually
 from tests.chaos.site import PARTITIONS, POOLS, Site
 from tests.verifier import require
@@ -78,11 +79,13 @@ def rebalance_during_restore(site: Site) -> None:
 
 
 def oversize_in_and_out(site: Site) -> None:
-    """Records above the limit come in, and what comes of a batch is above the message limit."""
-    pool = POOLS[0]
+    """Records above the limit come in; a batch's records, and an entry, exceed a message."""
+    pool, home = POOLS[0], _home(POOLS[0])
     arms = {f"arm-{number:>040}": 0 for number in range(900)}
+    quotas = ", ".join(f"{arm} = {quota}" for arm, quota in arms.items())
+    large = [name for name in (f"large-{number}" for number in range(120)) if _home(name) == home]
+    site.more_configuration = "".join(f"\n[pools.{n}]\narms = {{ {quotas} }}\n" for n in large)
     with site.reader() as client:
-        home = partition_for(pool.encode(), PARTITIONS, "murmur2")
         for size in (65_536, 65_537, 400_000, 999_000):
             client.append("requests", pool.encode(), b" " * size, partition=home)
         client.append_many(
@@ -92,6 +95,18 @@ def oversize_in_and_out(site: Site) -> None:
     site.send("controls", pool, *changes)  # 2 MB, read in one go
     site.send("requests", pool, *({"request_id": f"{n:>0250}"} for n in range(60)))
     site.instance("one").serving(PARTITIONS)
+    eventually(lambda: _in_pieces(site, home), "an entry is written in pieces")
+
+
+def _home(pool: str) -> int:
+    home = partition_for(pool.encode(), PARTITIONS, "murmur2")
+    assert home is not None
+    return home
+
+
+def _in_pieces(site: Site, partition: int) -> bool:
+    with site.reader() as client:
+        return any(record.key == PIECE for record in client.read("journal", partition))
 
 
 def dead_letters_cannot_be_written(site: Site) -> None:
