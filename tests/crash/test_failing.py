@@ -182,3 +182,32 @@ def test_letting_go_commits_and_does_nothing_else(house: House) -> None:
         assert served.service.shards, "some may stay"
         served.service.lost([0, 1])
     assert served.service.shards == {}
+
+
+@pytest.mark.parametrize(("takes", "commits"), [(0.0, 4), (1.5, 2), (5.0, 1)])
+def test_letting_go_begins_nothing_after_its_time(house: House, takes: float, commits: int) -> None:
+    served = house(service=TINY)
+    busy(served)
+    commit, begun = served.service.log.commit, 0
+
+    def slow(*arguments: Any) -> list[int]:
+        nonlocal begun
+        begun += 1
+        served.now += takes
+        return commit(*arguments)
+
+    with patch.object(served.service.log, "commit", slow):
+        served.service.losing([0])
+    assert begun == commits
+
+
+def test_letting_go_of_much_leaves_the_snapshot_to_whoever_restores(house: House) -> None:
+    served = house(service=TINY)
+    busy(served)
+    with (
+        patch("fair_allocator.service._QUICK_BYTES", 0),
+        patch.object(served.service.log, "commit", side_effect=AssertionError("takes too long")),
+    ):
+        served.service.losing([0])
+    served.restart()
+    assert served.serve("next", pool="pool-0")
