@@ -82,14 +82,16 @@ def test_one_that_waits_for_a_broker_is_not_ready_until_it_answers(
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_one_without_a_broker_is_not_ready_and_asks_to_be_started_again(
+def test_one_without_a_broker_is_not_ready_and_ends(
     client: str, broker: JavaBroker, tmp_path: Path
 ) -> None:
-    with serving(tmp_path, client, broker, 5, give_up_seconds=8) as process:
+    impatient = {"give_up_seconds": 5, "stuck_seconds": 16}
+    with serving(tmp_path, client, broker, 5, **impatient) as process:
         broker.kill()
         await_health(process, 503)
         assert process.health("livez") == GOOD
-        assert process.child.wait(DEADLINE) == EX_UNAVAILABLE
+        # kafka-python may be within a commit, which waits for ever: the watchdog ends that one.
+        assert process.child.wait(DEADLINE) in (EX_UNAVAILABLE, EX_SOFTWARE)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
