@@ -162,6 +162,7 @@ def service_settings(
         batch_records=service.batch_records,
         poll_seconds=service.poll_seconds,
         tick_seconds=service.tick_seconds,
+        give_up_seconds=service.give_up_seconds,
         snapshot_entries=snapshots.every_entries,
         snapshot_chunk_bytes=snapshots.chunk_bytes,
         accept_offsets=accept_offsets,

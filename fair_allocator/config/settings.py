@@ -170,6 +170,8 @@ class ServiceSettings(_Section):
     """Seconds between clock ticks of an idle shard, by which rewards time out."""
     stuck_seconds: _Span = 60.0
     """Seconds without a turn of the loop after which the service reports itself dead."""
+    give_up_seconds: Annotated[float, Field(ge=0)] = 60.0
+    """Seconds for which commits and restores may fail before the service ends with exit 69."""
     drain_seconds: Annotated[float, Field(ge=0)] = 10.0
     """Seconds a stop may take to commit what is under way."""
 

@@ -2,9 +2,13 @@
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fair_allocator.observe.observer import Observer
+
+STEP_SECONDS: Final = 5.0
+"""How long a step of a loop that serves may take, besides waiting for records: several times what
+the largest batch takes, and a small part of what the log may take to fail."""
 
 
 class Verdict(NamedTuple):
@@ -21,27 +25,36 @@ class Health:
     ----------
     stuck_seconds
         How long the loop may take for a turn, or go without a step that succeeds.
+    poll_seconds
+        How long a step may wait for records.
     """
 
     def __init__(
         self,
         observer: Observer,
         stuck_seconds: float,
+        poll_seconds: float = 0.0,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._observer = observer
         self._stuck_seconds = stuck_seconds
+        self._step_seconds = STEP_SECONDS + poll_seconds
         self._monotonic = monotonic
 
     def live(self) -> Verdict:
         """Tell whether the loop turns and its commits get on; a restore may take its time."""
-        observer, now = self._observer, self._monotonic()
-        if now - observer.beat_at > self._stuck_seconds:
+        observer = self._observer
+        if self._monotonic() - observer.beat_at > self._stuck_seconds:
             return Verdict(False, "the loop does not turn")
-        since = observer.stepped_at if observer.stepped_at is not None else observer.started
-        if now - since > self._stuck_seconds and not observer.restoring_now:
+        if self._without_success() > self._stuck_seconds and not observer.restoring_now:
             return Verdict(False, "no step has succeeded for too long")
         return Verdict(True, "ok")
+
+    def _without_success(self) -> float:
+        """Return how long ago the last step succeeded, or the loop was started."""
+        observer = self._observer
+        since = observer.stepped_at if observer.stepped_at is not None else observer.started
+        return self._monotonic() - since
 
     def ready(self) -> Verdict:
         """Tell whether requests are being decided, or would be if this instance owned any."""
@@ -54,4 +67,6 @@ class Health:
             return Verdict(False, "no log yet")
         if not self._observer.assigned:
             return Verdict(False, "no partitions assigned yet")
+        if self._without_success() > self._step_seconds:
+            return Verdict(False, "the log keeps the loop waiting")
         return Verdict(True, "ok")

@@ -47,7 +47,8 @@ def observed(
         yield None
         return
     caps = Caps(metrics.max_arms_per_pool, metrics.max_arms, metrics.max_pools)
-    health = Health(observer, configuration.service.stuck_seconds)
+    service = configuration.service
+    health = Health(observer, service.stuck_seconds, service.poll_seconds)
     try:
         reporter = Reporter(observer, caps, truth)
         server = Server(settings.host, settings.port, reporter, health, access)

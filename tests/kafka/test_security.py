@@ -18,10 +18,20 @@ from tests.needs import needs
 
 VARIABLE = "FAIR_ALLOCATOR_KAFKA__SASL_PASSWORD"
 WRONG = "not-the-password"
-REFUSED = {"kafka": "user name and password", "confluent": "Authentication failed"}
-DEAD = {"kafka": "Unable to bootstrap", "confluent": "Connection refused"}
-UNTRUSTED = {"kafka": "kafka.security_protocol", "confluent": "certificate verify failed"}
-"""By what each client tells these; kafka-python itself knows no difference."""
+PLAIN = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": USER}
+SCRAM = PLAIN | {"sasl_mechanism": "SCRAM-SHA-512"}
+
+SAID = {
+    "wrong password": ("Authentication failed", "Authentication failed"),
+    "wrong mechanism": ("UnsupportedSaslMechanism", "Unsupported SASL mechanism"),
+    "dead port": ("ECONNREFUSED", "Connection refused"),
+    "untrusted": ("certificate verify failed", "certificate verify failed"),
+    "TLS to a port without": ("UNEXPECTED_EOF", "SSL connection closed by peer"),
+    "a password to a port without": ("IllegalSaslState", "not valid in current SASL state"),
+    "no TLS to a port of TLS": ("Invalid frame length", "_TIMED_OUT"),
+    "no password to a port that asks": ("socket disconnected", "_TIMED_OUT"),
+}
+"""By what each of CLIENTS tells why there is no connection."""
 
 
 @pytest.fixture(scope="module")
@@ -52,16 +62,16 @@ def configured(folder: Path, client: str, port: int, **kafka: object) -> Path:
     file.write_text(
         f'[log]\nkind = "{client}"\n[kafka]\nbootstrap_servers = "127.0.0.1:{port}"\n'
         f'topic_prefix = "{client}-{kafka.get("sasl_mechanism")}."\nrequest_seconds = 3\n'
-        f"transaction_seconds = 3\n" + "\n".join(lines)
+        f"transaction_seconds = 3\n" + "\n".join(lines) + '\n[observe]\nport = "none"\n'
     )
     return file
 
 
-def topics(file: Path, **variables: str) -> tuple[int, str]:
-    """Run the command in a process of its own, for the clients leak what they could not open."""
+def commanded(*command: str, file: Path, password: str = "") -> tuple[int, str]:
+    """Run a command in a process of its own, for the clients leak what they could not open."""
     done = subprocess.run(
-        [sys.executable, "-m", "fair_allocator", "topics", "--create", "--config", str(file)],
-        env=os.environ | variables,
+        [sys.executable, "-m", "fair_allocator", *command, "--config", str(file)],
+        env=os.environ | ({VARIABLE: password} if password else {}),
         capture_output=True,
         text=True,
         timeout=60,
@@ -70,43 +80,57 @@ def topics(file: Path, **variables: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("sasl", [PLAIN, SCRAM], ids=["PLAIN", "SCRAM"])
 @pytest.mark.parametrize("client", CLIENTS)
-def test_the_right_password_comes_in_and_a_wrong_one_is_not_shown(
-    client: str, mechanism: str, guarded: JavaBroker, tmp_path: Path
+def test_the_right_password_comes_in(
+    client: str, sasl: dict[str, str], guarded: JavaBroker, tmp_path: Path
 ) -> None:
-    sasl = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": mechanism}
-    file = configured(tmp_path, client, guarded.sasl_port, **sasl, sasl_username=USER)
-    assert topics(file, **{VARIABLE: PASSWORD})[0] == 0
-    code, said = topics(file, **{VARIABLE: WRONG})
-    assert code == 69
-    assert REFUSED[client] in said
-    assert WRONG not in said
+    file = configured(tmp_path, client, guarded.sasl_port, **sasl)
+    assert commanded("topics", "--create", file=file, password=PASSWORD)[0] == 0
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_broker_is_believed_by_the_authority_that_is_trusted_and_no_other(
+def test_a_broker_is_believed_by_the_authority_that_is_trusted(
     client: str, guarded: JavaBroker, certificate: Path, tmp_path: Path
 ) -> None:
     trusted = str(certificate.with_suffix(".crt"))
-    tls = {"security_protocol": "SSL"}
-    file = configured(tmp_path, client, guarded.tls_port, **tls, tls_ca_file=trusted)
-    assert topics(file)[0] == 0
-    code, said = topics(configured(tmp_path, client, guarded.tls_port, **tls))
-    assert code == 69
-    assert UNTRUSTED[client] in said
+    tls = {"security_protocol": "SSL", "tls_ca_file": trusted}
+    file = configured(tmp_path, client, guarded.tls_port, **tls)
+    assert commanded("topics", "--create", file=file)[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("cause", "port", "settings"),
+    [
+        ("wrong password", "sasl_port", PLAIN),
+        ("wrong password", "sasl_port", SCRAM),
+        ("wrong mechanism", "sasl_port", PLAIN | {"sasl_mechanism": "SCRAM-SHA-256"}),
+        ("dead port", None, PLAIN),
+        ("untrusted", "tls_port", {"security_protocol": "SSL"}),
+        ("TLS to a port without", "port", {"security_protocol": "SSL"}),
+        ("a password to a port without", "port", PLAIN),
+        ("no TLS to a port of TLS", "tls_port", {}),
+        ("no password to a port that asks", "sasl_port", {}),
+    ],
+)
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_dead_port_is_told_with_what_to_check(client: str, tmp_path: Path) -> None:
-    port = free_port()
-    sasl = {"security_protocol": "SASL_PLAINTEXT", "sasl_username": USER}
-    code, said = topics(configured(tmp_path, client, port, **sasl), **{VARIABLE: PASSWORD})
+def test_one_is_told_why_there_is_no_connection_and_no_password(
+    client: str,
+    cause: str,
+    port: str | None,
+    settings: dict[str, str],
+    guarded: JavaBroker,
+    tmp_path: Path,
+) -> None:
+    number = free_port() if port is None else getattr(guarded, port)
+    file = configured(tmp_path, client, number, **settings)
+    code, said = commanded("run", file=file, password=WRONG)
     assert code == 69
-    assert DEAD[client] in said
-    assert REFUSED["confluent"] not in said
-    assert f"no answer from Kafka at 127.0.0.1:{port}" in said
+    texts = {words[CLIENTS.index(client)] for words in SAID.values()}
+    assert {text for text in texts if text in said} == {SAID[cause][CLIENTS.index(client)]}
+    assert f"no connection to Kafka at 127.0.0.1:{number}" in said
     assert "check the address and port" in said
+    assert WRONG not in said
 
 
 def test_a_password_comes_from_a_file(tmp_path: Path) -> None:

@@ -1,12 +1,12 @@
 """A real service in a process of its own, with its page on a free port."""
 
-import os
 import re
-import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from tests.deploy.processes import awaited, environment, running
@@ -16,20 +16,29 @@ from tests.observe.scraped import Samples, parsed
 class Process:
     """A running service; `url` ends with a slash."""
 
-    def __init__(self, pid: int, url: str) -> None:
-        self.pid = pid
+    def __init__(self, child: subprocess.Popen[bytes], url: str, said: Path) -> None:
+        self.child = child
         self.url = url
+        self.said = said
 
     def get(self, path: str, **headers: str) -> str:
         with urlopen(Request(self.url + path, headers=headers), timeout=30) as answer:
             body: bytes = answer.read()
             return body.decode()
 
+    def health(self, path: str) -> tuple[int, str]:
+        """Ask a path of health; return the status and the reason."""
+        try:
+            return 200, self.get(path).strip()
+        except HTTPError as error:
+            with error:
+                return error.code, error.read().decode().strip()
+
     def scrape(self) -> Samples:
         return parsed(self.get("metrics"))
 
     def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
+        self.child.kill()
 
 
 @contextmanager
@@ -45,4 +54,4 @@ def service(folder: Path, configuration: str, port: int = 0) -> Iterator[Process
             found = re.search(r"page at (http://[^/]*/)", said.read_text())
             return found and found[1]
 
-        yield Process(process.pid, awaited(address, "an address", said))
+        yield Process(process, awaited(address, "an address", said), said)

@@ -7,12 +7,14 @@ import pytest
 
 from fair_allocator.config import Configuration, LogSettings, ObserveSettings
 from fair_allocator.errors import CommitFailed, ConfigurationError, LogUnavailable
-from fair_allocator.observe.health import Health, Verdict
+from fair_allocator.observe.health import STEP_SECONDS, Health, Verdict
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.serving import observed
 from tests.served import ARMS, Served
 
 GOOD = Verdict(True, "ok")
+WAITING = Verdict(False, "the log keeps the loop waiting")
+POLL_SECONDS = 2.0
 
 
 class Loop:
@@ -22,7 +24,7 @@ class Loop:
         self.now = 100.0
         self.served = Served({"p": {"arms": ARMS}})
         self.observer = Observer(monotonic=lambda: self.now)
-        self.health = Health(self.observer, 60.0, monotonic=lambda: self.now)
+        self.health = Health(self.observer, 60.0, POLL_SECONDS, monotonic=lambda: self.now)
         self.served.turn()
         self.served.service._probe = self.observer
         self.served.service._heartbeat = self.observer.beat
@@ -60,6 +62,42 @@ def test_a_loop_whose_commits_fail_for_long_is_dead(loop: Loop) -> None:
         loop.now += 61
         loop.served.service.step()
     assert loop.health.live() == Verdict(False, "no step has succeeded for too long")
+    loop.served.turn()
+    assert loop.health.ready() == GOOD
+
+
+def test_a_loop_whose_step_hangs_lives_on_and_is_not_ready(loop: Loop) -> None:
+    loop.served.turn()
+    loop.now += STEP_SECONDS + POLL_SECONDS
+    assert loop.health.ready() == GOOD
+    loop.now += 0.1
+    assert loop.health.ready() == WAITING
+    assert loop.health.live() == GOOD
+    loop.served.turn()
+    assert loop.health.ready() == GOOD
+
+
+def test_a_loop_that_waits_for_records_stays_ready(loop: Loop) -> None:
+    for _ in range(10):
+        loop.served.turn()
+        loop.now += POLL_SECONDS
+        assert loop.health.ready() == GOOD
+
+
+def test_a_commit_that_hangs_is_seen_before_it_fails(loop: Loop) -> None:
+    loop.served.turn()
+    seen: list[Verdict] = []
+
+    def hang(*_arguments: object) -> None:
+        loop.now += STEP_SECONDS + POLL_SECONDS + 0.1
+        seen.append(loop.health.ready())
+        raise CommitFailed("no")
+
+    loop.served.request("r1")
+    with patch.object(loop.served.service.log, "commit", side_effect=hang):
+        loop.served.service.step()
+    assert seen == [WAITING]
+    assert loop.health.ready() == Verdict(False, "no log yet")
     loop.served.turn()
     assert loop.health.ready() == GOOD
 

@@ -39,7 +39,7 @@ def reaching(settings: KafkaSettings) -> Iterator[None]:
         if settings.security.uses_sasl:
             check += ", kafka.sasl_mechanism, user name and password"
         raise LogUnavailable(
-            f"no answer from Kafka at {settings.bootstrap_servers} ({error}): check {check}"
+            f"no connection to Kafka at {settings.bootstrap_servers} ({error}): check {check}"
         ) from error
     except InstanceFenced as error:
         raise LogLocked(

@@ -1,15 +1,17 @@
-"""The adapter of kafka-python, through its public interface but for one pause (`_connections`).
+"""The adapter of kafka-python, through its public interface but for `connections`.
 
 Its listeners run on a thread of the client while the one that polls waits, so nothing here needs
 a lock. What a method of it does when the broker is slow or gone is in the comments: the guards of
 this room were all found by breaking things.
 """
 
-from typing import Any, Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kafka.net.compat import KafkaNetClient
 
 from fair_allocator.log.kafka.driver import (
     POLL_BYTES,
@@ -22,23 +24,10 @@ from fair_allocator.log.kafka.driver import (
 )
 from fair_allocator.log.kafka.kafka_python.admin import Admin
 from fair_allocator.log.kafka.kafka_python.common import Names, translated
+from fair_allocator.log.kafka.kafka_python.connections import Failures, connections
 from fair_allocator.log.kafka.kafka_python.reading import GroupReader, Reader
 from fair_allocator.log.kafka.kafka_python.writing import KeySerializer, Transactions, Writer
 from fair_allocator.log.kafka.settings import KafkaSettings
-
-METADATA_PAUSE_MS: Final = 10
-"""Between two looks at where topics are: at a start every client has two or three of them."""
-
-
-def _connections(**configs: Any) -> KafkaNetClient:
-    """Make what a client talks through, whose pause of 100 ms no setting of a client reaches.
-
-    All of these names are public, though none is documented. It is worth half a second of every
-    start; the version is pinned, and a release without this place would say so at once.
-    """
-    net = KafkaNetClient(**configs)
-    net.cluster.config["retry_backoff_ms"] = METADATA_PAUSE_MS
-    return net
 
 
 class KafkaPython:
@@ -54,7 +43,6 @@ class KafkaPython:
             "request_timeout_ms": milliseconds(settings.request_seconds),
             "bootstrap_timeout_ms": milliseconds(settings.request_seconds),
             "reconnect_backoff_max_ms": 500,
-            "kafka_client": _connections,
             "security_protocol": security.protocol,
         }
         if security.uses_sasl:
@@ -71,33 +59,42 @@ class KafkaPython:
             }
         self._common = common
 
-    def admin(self) -> Admin:
-        with translated():
-            return Admin(KafkaAdminClient(**self._common), self._names)
+    @contextmanager
+    def _connecting(self) -> Iterator[dict[str, Any]]:
+        """Yield what clients have in common; if one finds no broker, the error says why."""
+        failures = Failures()
+        with translated(failures):
+            yield self._common | {"kafka_client": partial(connections, failures)}
 
-    def _consumer(self, **more: Any) -> KafkaConsumer:
+    def admin(self) -> Admin:
+        with self._connecting() as common:
+            return Admin(KafkaAdminClient(**common), self._names)
+
+    def _consumer(self, **settings: Any) -> KafkaConsumer:
         return KafkaConsumer(
-            **self._common,
+            **settings,
             isolation_level="read_committed",
             auto_offset_reset="none",  # a position that is gone is never skipped
             enable_auto_commit=False,
             allow_auto_create_topics=False,
             metrics_enabled=False,
             retry_backoff_ms=20,
-            **more,
         )
 
     def reader(self) -> Reader:
-        with translated():
+        with self._connecting() as common:
             consumer = self._consumer(
-                max_partition_fetch_bytes=READ_BYTES, fetch_max_wait_ms=READ_WAIT_MS
+                **common,
+                max_partition_fetch_bytes=READ_BYTES,
+                fetch_max_wait_ms=READ_WAIT_MS,
             )
             return Reader(consumer, self._names)
 
     def group_reader(self, listener: GroupListener) -> GroupReader:
         settings = self._settings
-        with translated():
+        with self._connecting() as common:
             consumer = self._consumer(
+                **common,
                 group_id=settings.group,
                 group_instance_id=settings.instance,
                 session_timeout_ms=milliseconds(settings.session_seconds),
@@ -109,10 +106,10 @@ class KafkaPython:
             )
             return GroupReader(consumer, self._names, listener)
 
-    def _producer(self, **more: Any) -> KafkaProducer:
+    def _producer(self, **settings: Any) -> KafkaProducer:
         request = milliseconds(self._settings.request_seconds)
         return KafkaProducer(
-            **self._common,
+            **settings,
             key_serializer=KeySerializer(),
             allow_auto_create_topics=False,
             metrics_enabled=False,
@@ -123,13 +120,13 @@ class KafkaPython:
             max_block_ms=request,
             delivery_timeout_ms=request + 5_000,
             retry_backoff_ms=2,  # with the default, a small transaction takes 0.2 s
-            **more,
         )
 
     def transactions(self, writer: str) -> Transactions:
         settings = self._settings
-        with translated():
+        with self._connecting() as common:
             producer = self._producer(
+                **common,
                 transactional_id=writer,
                 transaction_timeout_ms=milliseconds(settings.transaction_seconds),
             )
@@ -142,5 +139,5 @@ class KafkaPython:
             return transactions
 
     def writer(self) -> Writer:
-        with translated():
-            return Writer(self._producer(), self._names, self._settings.request_seconds)
+        with self._connecting() as common:
+            return Writer(self._producer(**common), self._names, self._settings.request_seconds)

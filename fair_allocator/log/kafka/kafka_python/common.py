@@ -1,6 +1,6 @@
 """Names and errors, there and here."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -31,8 +31,8 @@ _GONE: Final = (
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """Let what the client raises come out as an error of ours."""
+def translated(failures: Collection[str] = ()) -> Iterator[None]:
+    """Let what the client raises come out as an error of ours, with why connections failed."""
     try:
         yield
     except kafka_errors.FencedInstanceIdError as error:
@@ -40,7 +40,7 @@ def translated() -> Iterator[None]:
     except _GONE as error:
         raise PositionGone(str(error)) from error
     except _UNREACHABLE as error:
-        raise Unreachable(str(error)) from error
+        raise Unreachable("; ".join((str(error), *failures))) from error
     except kafka_errors.KafkaError as error:
         # A producer that is of no more use says why in what its error carries.
         fenced = any(isinstance(each, _FENCED) for each in (error, *error.args))

@@ -1,0 +1,102 @@
+"""What probes are told while the broker is away, and how that ends, over HTTP and on a real one."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fair_allocator.errors import EX_SOFTWARE, EX_UNAVAILABLE
+from fair_allocator.log.kafka import CLIENTS
+from tests.broker.choice import private_broker
+from tests.broker.java import JavaBroker
+from tests.deploy.processes import DEADLINE, awaited
+from tests.kafka_logs import fresh_settings, make_topics
+from tests.observe.process import Process, service
+
+PARTITIONS = 2
+GOOD = 200, "ok"
+WAITING = 503, "the log keeps the loop waiting"
+FOREVER = 300
+"""Seconds that no test lasts: what takes as long is ended by something else."""
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[JavaBroker]:
+    """One to be broken, for good if need be."""
+    with private_broker(tmp_path / "broker") as broker:
+        yield broker
+
+
+@contextmanager
+def serving(
+    folder: Path, client: str, broker: JavaBroker, request_seconds: float, **settings: Any
+) -> Iterator[Process]:
+    """Run a service until it says that it is ready; `settings` are of the section `service`."""
+    names = fresh_settings(broker.bootstrap)
+    make_topics(names, PARTITIONS)
+    lines = "\n".join(f"{key} = {value}" for key, value in settings.items())
+    configuration = f"""
+[log]
+kind = "{client}"
+partitions = {PARTITIONS}
+[kafka]
+bootstrap_servers = "{broker.bootstrap}"
+topic_prefix = "{names.topic_prefix}"
+group = "{names.group}"
+transaction_seconds = 1
+request_seconds = {request_seconds}
+[service]
+{lines}
+[pools."*"]
+arms = {{ left = "1/3", right = "1/3" }}
+"""
+    with service(folder, configuration) as process:
+        await_health(process, GOOD)
+        assert process.health("livez") == GOOD
+        yield process
+
+
+def await_health(process: Process, wanted: tuple[int, str] | int) -> None:
+    """Wait until it is said to be so ready, for a reason that is given or for any."""
+
+    def said() -> bool | None:
+        assert process.child.poll() is None, process.said.read_text()
+        answer = process.health("readyz")
+        return wanted in (answer, answer[0]) or None
+
+    awaited(said, f"ready: {wanted}", process.said)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_one_that_waits_for_a_broker_is_not_ready_until_it_answers(
+    client: str, broker: JavaBroker, tmp_path: Path
+) -> None:
+    with serving(tmp_path, client, broker, FOREVER, stuck_seconds=FOREVER) as process:
+        broker.suspend()
+        await_health(process, WAITING)
+        assert process.health("livez") == GOOD
+        broker.resume()
+        await_health(process, GOOD)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_one_without_a_broker_is_not_ready_and_ends(
+    client: str, broker: JavaBroker, tmp_path: Path
+) -> None:
+    impatient = {"give_up_seconds": 5, "stuck_seconds": 16}
+    with serving(tmp_path, client, broker, 5, **impatient) as process:
+        broker.kill()
+        await_health(process, 503)
+        assert process.health("livez") == GOOD
+        # kafka-python may be within a commit, which waits for ever: the watchdog ends that one.
+        assert process.child.wait(DEADLINE) in (EX_UNAVAILABLE, EX_SOFTWARE)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_one_that_hangs_for_good_ends(client: str, broker: JavaBroker, tmp_path: Path) -> None:
+    with serving(tmp_path, client, broker, FOREVER, stuck_seconds=16) as process:
+        broker.suspend()
+        await_health(process, WAITING)
+        assert process.child.wait(DEADLINE) == EX_SOFTWARE
