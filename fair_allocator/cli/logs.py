@@ -17,12 +17,16 @@ def set_up(stream: TextIO | None = None) -> None:
     for old in [handler for handler in root.handlers if isinstance(handler, _Handler)]:
         root.removeHandler(old)
     handler = _Handler(stream)
+    handler.addFilter(_is_no_clients)
     handler.setFormatter(_Text() if stream.isatty() else _Json())
     root.addHandler(handler)
     logging.getLogger("fair_allocator").setLevel(logging.INFO)
-    for client in ("kafka", "confluent_kafka"):
-        # They mention whatever they get over; what they do not comes to us as an error.
-        logging.getLogger(client).setLevel(logging.CRITICAL)
+
+
+def _is_no_clients(record: logging.LogRecord) -> bool:
+    """Leave out what clients mention and get over; what they do not comes to us as an error."""
+    package = record.name.partition(".")[0]
+    return package not in ("kafka", "confluent_kafka") or record.levelno >= logging.CRITICAL
 
 
 class _Handler(logging.StreamHandler[TextIO]):

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 from fair_allocator.observe.observer import Observer
 
 STEP_SECONDS: Final = 5.0
-"""How long a step of a loop that serves may take, besides waiting for records: several times what
-the largest batch takes, and a small part of what the log may take to fail."""
+"""How long a step of a loop that serves may take, besides waiting for records: a batch takes a
+fraction of a second, and a log that does not answer may take half a minute to fail."""
 
 
 class Verdict(NamedTuple):

@@ -1,4 +1,4 @@
-"""The adapter of kafka-python, through its public interface but for `connections`.
+"""The adapter of kafka-python, through its public interface but for one pause (`connections`).
 
 Its listeners run on a thread of the client while the one that polls waits, so nothing here needs
 a lock. What a method of it does when the broker is slow or gone is in the comments: the guards of
@@ -7,7 +7,6 @@ this room were all found by breaking things.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
@@ -24,7 +23,7 @@ from fair_allocator.log.kafka.driver import (
 )
 from fair_allocator.log.kafka.kafka_python.admin import Admin
 from fair_allocator.log.kafka.kafka_python.common import Names, translated
-from fair_allocator.log.kafka.kafka_python.connections import Failures, connections
+from fair_allocator.log.kafka.kafka_python.connections import connections, failures
 from fair_allocator.log.kafka.kafka_python.reading import GroupReader, Reader
 from fair_allocator.log.kafka.kafka_python.writing import KeySerializer, Transactions, Writer
 from fair_allocator.log.kafka.settings import KafkaSettings
@@ -43,6 +42,7 @@ class KafkaPython:
             "request_timeout_ms": milliseconds(settings.request_seconds),
             "bootstrap_timeout_ms": milliseconds(settings.request_seconds),
             "reconnect_backoff_max_ms": 500,
+            "kafka_client": connections,
             "security_protocol": security.protocol,
         }
         if security.uses_sasl:
@@ -59,42 +59,33 @@ class KafkaPython:
             }
         self._common = common
 
-    @contextmanager
-    def _connecting(self) -> Iterator[dict[str, Any]]:
-        """Yield what clients have in common; if one finds no broker, the error says why."""
-        failures = Failures()
-        with translated(failures):
-            yield self._common | {"kafka_client": partial(connections, failures)}
-
     def admin(self) -> Admin:
-        with self._connecting() as common:
-            return Admin(KafkaAdminClient(**common), self._names)
+        with _connecting():
+            return Admin(KafkaAdminClient(**self._common), self._names)
 
-    def _consumer(self, **settings: Any) -> KafkaConsumer:
+    def _consumer(self, **more: Any) -> KafkaConsumer:
         return KafkaConsumer(
-            **settings,
+            **self._common,
             isolation_level="read_committed",
             auto_offset_reset="none",  # a position that is gone is never skipped
             enable_auto_commit=False,
             allow_auto_create_topics=False,
             metrics_enabled=False,
             retry_backoff_ms=20,
+            **more,
         )
 
     def reader(self) -> Reader:
-        with self._connecting() as common:
+        with _connecting():
             consumer = self._consumer(
-                **common,
-                max_partition_fetch_bytes=READ_BYTES,
-                fetch_max_wait_ms=READ_WAIT_MS,
+                max_partition_fetch_bytes=READ_BYTES, fetch_max_wait_ms=READ_WAIT_MS
             )
             return Reader(consumer, self._names)
 
     def group_reader(self, listener: GroupListener) -> GroupReader:
         settings = self._settings
-        with self._connecting() as common:
+        with _connecting():
             consumer = self._consumer(
-                **common,
                 group_id=settings.group,
                 group_instance_id=settings.instance,
                 session_timeout_ms=milliseconds(settings.session_seconds),
@@ -106,10 +97,10 @@ class KafkaPython:
             )
             return GroupReader(consumer, self._names, listener)
 
-    def _producer(self, **settings: Any) -> KafkaProducer:
+    def _producer(self, **more: Any) -> KafkaProducer:
         request = milliseconds(self._settings.request_seconds)
         return KafkaProducer(
-            **settings,
+            **self._common,
             key_serializer=KeySerializer(),
             allow_auto_create_topics=False,
             metrics_enabled=False,
@@ -120,13 +111,13 @@ class KafkaPython:
             max_block_ms=request,
             delivery_timeout_ms=request + 5_000,
             retry_backoff_ms=2,  # with the default, a small transaction takes 0.2 s
+            **more,
         )
 
     def transactions(self, writer: str) -> Transactions:
         settings = self._settings
-        with self._connecting() as common:
+        with _connecting():
             producer = self._producer(
-                **common,
                 transactional_id=writer,
                 transaction_timeout_ms=milliseconds(settings.transaction_seconds),
             )
@@ -139,5 +130,12 @@ class KafkaPython:
             return transactions
 
     def writer(self) -> Writer:
-        with self._connecting() as common:
-            return Writer(self._producer(**common), self._names, self._settings.request_seconds)
+        with _connecting():
+            return Writer(self._producer(), self._names, self._settings.request_seconds)
+
+
+@contextmanager
+def _connecting() -> Iterator[None]:
+    """Let what the client raises come out as an error of ours; why there is no broker is in it."""
+    with failures() as causes, translated(causes):
+        yield
