@@ -7,7 +7,12 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from fair_allocator.log.base import INPUTS, Record
-from fair_allocator.log.kafka.confluent.common import as_error, insist, translated
+from fair_allocator.log.kafka.confluent.common import (
+    COORDINATOR_MOVES,
+    as_error,
+    insist,
+    translated,
+)
 from fair_allocator.log.kafka.driver import GroupListener, Place, Stored
 
 _new = tuple.__new__
@@ -15,12 +20,6 @@ _new = tuple.__new__
 START_SECONDS: Final = 5.0
 """How long the client may take to begin with what it was assigned."""
 
-_COORDINATOR_MOVES: Final = (
-    KafkaError._WAIT_COORD,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-)
 _PASSING: Final = (
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._MAX_POLL_EXCEEDED,
@@ -191,7 +190,7 @@ class GroupReader:
             wanted = [source.at(place) for place in places]
             found = insist(
                 partial(source.consumer.committed, wanted, self._patience),
-                _COORDINATOR_MOVES,
+                COORDINATOR_MOVES,
                 self._patience,
             )
         for at in found:
