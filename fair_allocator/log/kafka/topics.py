@@ -117,13 +117,16 @@ def findings(admin: Admin, partitions: int) -> list[Finding]:
 
 def _about_positions(admin: Admin, counts: Mapping[str, int]) -> list[Finding]:
     """Return how the topics have changed since the group last stored its positions."""
-    places = [(topic, p) for topic in INPUTS for p in range(counts.get(topic, 0))]
-    stored = admin.stored(places) if places else {}
+    now = counts.get(JOURNAL, 0)
+    journals = [(JOURNAL, partition) for partition in range(now)]
+    # Without a journal there is no group yet, for which a new cluster would take seconds to look.
+    if not journals or not any(admin.offsets(journals, Edge.END).values()):
+        return []
+    stored = admin.stored([(t, p) for t in INPUTS for p in range(counts.get(t, 0))])
     if not stored:
         return []
-    now = counts.get(JOURNAL)
-    was = None if now is None else noted_otherwise(stored, now)
-    growth = [] if now is None or was is None else [Finding(JOURNAL, True, _grown(was, now))]
+    was = noted_otherwise(stored, now)
+    growth = [] if was is None else [Finding(JOURNAL, True, _grown(was, now))]
     return [*growth, *_about_losses(admin, stored)]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from fair_allocator.log.base import INPUTS, Record
 from fair_allocator.log.kafka.confluent.common import (
@@ -135,26 +135,15 @@ class GroupReader:
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._changed = True
-        # Paused, until the log says where to go on. It may begin to read before it is, and gives up
-        # where there is no such position: so at the end, by number, or it would look for the end
-        # after it was told where to go on.
-        at_end = self._ends(consumer, places)
-        consumer.assign(at_end)
-        consumer.pause(at_end)
+        # Paused, and with a position, so that it asks for none: the log knows where to go on.
+        at_start = [TopicPartition(at.topic, at.partition, 0) for at in places]
+        consumer.assign(at_start)
+        consumer.pause(at_start)
         # Of this generation, for as long as the assignment holds: asked for later, it may be that
         # of no generation at all, which the broker does not refuse.
         proof = consumer.consumer_group_metadata() if consumer.memberid() else None
         if self._listener is not None:
             self._listener.assigned([self._source.ours_of(at) for at in places], proof)
-
-    def _ends(self, consumer: Consumer, places: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Return where places end; 0 if that cannot be told, since an assignment must be taken."""
-        latest = [TopicPartition(at.topic, at.partition, OFFSET_END) for at in places]
-        try:
-            found = consumer.offsets_for_times(latest, self._patience) if places else []
-        except KafkaException:
-            found = latest
-        return [TopicPartition(at.topic, at.partition, max(0, at.offset)) for at in found]
 
     def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._changed = True
