@@ -30,9 +30,10 @@ def add(subparsers: Subparsers) -> None:
         "topics",
         "check the topics on Kafka, or make them",
         "Checks that the six topics exist with the same number of partitions, take records of\n"
-        "full size, and keep what has to be kept; warns of what may be deleted too early. With\n"
-        "--create it first makes those that are missing, with log.partitions partitions and\n"
-        "kafka.replication copies. Exits 1 if the service would not start on them.",
+        "full size, and keep what has to be kept; that they have not grown since they were\n"
+        "served, and that inputs still hold what was not read; warns of what may be deleted too\n"
+        "early. With --create it first makes those that are missing, with log.partitions\n"
+        "partitions and kafka.replication copies. Exits 1 if the service would not start on them.",
         "topics --create --config fair-allocator.toml",
         run,
     )

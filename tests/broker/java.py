@@ -20,7 +20,7 @@ process.roles=broker,controller
 node.id=1
 listeners={served},CONTROLLER://127.0.0.1:{controller}
 advertised.listeners={served}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL,BOTH:SASL_SSL
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
 listener.name.sasl.plain.sasl.jaas.config={plain} required user_{user}="{password}";
 listener.name.sasl.scram-sha-512.sasl.jaas.config={scram} required;
@@ -48,7 +48,15 @@ num.io.threads=4
 TLS: Final = """
 listener.name.tls.ssl.keystore.type=PEM
 listener.name.tls.ssl.keystore.location={certificate}
+listener.name.both.ssl.keystore.type=PEM
+listener.name.both.ssl.keystore.location={certificate}
+listener.name.both.ssl.truststore.type=PEM
+listener.name.both.ssl.truststore.location={trusted}
+listener.name.both.ssl.client.auth=required
+listener.name.both.sasl.enabled.mechanisms=SCRAM-SHA-256
+listener.name.both.scram-sha-256.sasl.jaas.config={scram} required;
 """
+"""TLS alone; and with a password and a certificate of the client's own, which is the broker's."""
 
 LOGGING: Final = """\
 status = error
@@ -66,6 +74,7 @@ PASSWORD: Final = "open-sesame"
 """Who may come in by the listener that asks for a password."""
 
 _MODULES: Final = "org.apache.kafka.common.security"
+SCRAM: Final = f"{_MODULES}.scram.ScramLoginModule"
 
 
 class NoBroker(Exception):
@@ -134,10 +143,15 @@ class JavaBroker:
         self._properties = folder / "server.properties"
         self.sasl_port = free_port()
         self.tls_port = free_port()
+        self.both_port = free_port()
         listeners = {"PLAINTEXT": self.port, "SASL": self.sasl_port}
         if certificate is not None:
-            listeners["TLS"] = self.tls_port
-            settings += TLS.format(certificate=certificate)
+            listeners |= {"TLS": self.tls_port, "BOTH": self.both_port}
+            settings += TLS.format(
+                certificate=certificate,
+                trusted=certificate.with_suffix(".crt"),
+                scram=SCRAM,
+            )
         self._properties.write_text(
             SETTINGS.format(
                 served=",".join(f"{name}://127.0.0.1:{p}" for name, p in listeners.items()),
@@ -146,7 +160,7 @@ class JavaBroker:
                 user=USER,
                 password=PASSWORD,
                 plain=f"{_MODULES}.plain.PlainLoginModule",
-                scram=f"{_MODULES}.scram.ScramLoginModule",
+                scram=SCRAM,
             )
             + settings
         )
@@ -183,6 +197,7 @@ class JavaBroker:
             self._java(
                 "kafka.tools.StorageTool",
                 *("format", "-t", CLUSTER, "-c", str(self._properties)),
+                *("--add-scram", f"SCRAM-SHA-256=[name={USER},password={PASSWORD}]"),
                 *("--add-scram", f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]"),
             ),
             check=True,

@@ -114,7 +114,7 @@ class FakeAdmin(_Connection):
         return dict.fromkeys(TOPICS, self.member.cluster.partitions)
 
     def settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        usual = {"cleanup.policy": "delete", "retention.ms": "-1"}
+        usual = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
         made = new_topics(1, 1)
         more = {"message.timestamp.type": "LogAppendTime"}
         return {topic: usual | more | dict(made[topic].settings) for topic in topics}
@@ -131,6 +131,10 @@ class FakeAdmin(_Connection):
 
     def delete_before(self, offsets: Mapping[Place, int]) -> None:
         self.member.cluster.starts |= offsets
+
+    def stored(self, places: Sequence[Place]) -> dict[Place, Stored]:
+        stored = self.member.cluster.stored
+        return {place: stored[place] for place in places if place in stored}
 
 
 class FakeReader(_Connection):

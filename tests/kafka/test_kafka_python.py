@@ -26,7 +26,7 @@ class Answers:
 
 def test_only_a_topic_that_is_not_there_is_missing() -> None:
     names = Names(KafkaSettings("nowhere:1").topics)
-    assert Admin(Answers(UNKNOWN_TOPIC), names).partition_counts() == {}
+    assert Admin(Answers(UNKNOWN_TOPIC), names, "group", 1.0).partition_counts() == {}
     for code in (LEADER_NOT_AVAILABLE, NOT_AUTHORIZED):
         with pytest.raises(DriverError, match="requests"):
-            Admin(Answers(code), names).partition_counts()
+            Admin(Answers(code), names, "group", 1.0).partition_counts()

@@ -5,9 +5,9 @@ from functools import partial
 import pytest
 
 from fair_allocator.errors import CommitFailed, ConfigurationError, OffsetGone
-from fair_allocator.log import INPUTS, JOURNAL, Outgoing
-from fair_allocator.log.kafka import KafkaSettings
-from tests.kafka.fake import Cluster
+from fair_allocator.log import INPUTS, JOURNAL, Incoming, Outgoing
+from fair_allocator.log.kafka import KafkaClient, KafkaSettings
+from tests.kafka.fake import Cluster, FakeTransactions, Member
 from tests.kafka.instances import Instance, decided, request
 
 
@@ -183,3 +183,21 @@ def test_no_two_instances_share_a_transactional_id() -> None:
     one = KafkaSettings("nowhere:1", group="a-b", instance="c")
     two = KafkaSettings("nowhere:1", group="a", instance="b-c")
     assert one.writer != two.writer
+
+
+def test_whoever_appends_as_a_whole_writes_under_an_id_that_begins_with_the_group() -> None:
+    """So that one right, by prefix, covers the service and `dead-letters replay`."""
+    settings = KafkaSettings("nowhere:1", group="a-group")
+    writers: list[str] = []
+
+    class Noting(Member):
+        def transactions(self, writer: str) -> FakeTransactions:
+            writers.append(writer)
+            return super().transactions(writer)
+
+    client = KafkaClient(Noting(Cluster()), settings)
+    for _ in range(2):
+        client.append_many([Incoming("requests", b"p", b"v")], atomic=True)
+    assert len({*writers, settings.writer}) == 3
+    assert all(writer.startswith("a-group") for writer in (*writers, settings.writer))
+    assert all(writer.startswith("a-group-") for writer in writers)

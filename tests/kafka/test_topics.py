@@ -10,7 +10,7 @@ import pytest
 
 from fair_allocator.cli import main
 from fair_allocator.errors import ConfigurationError
-from fair_allocator.log import TOPICS, Outgoing
+from fair_allocator.log import INPUTS, TOPICS, Outgoing
 from fair_allocator.log.kafka import CLIENTS, KafkaSettings, driver
 from fair_allocator.log.kafka.driver import Admin, DriverError, NewTopic
 from fair_allocator.log.kafka.topics import new_topics
@@ -62,7 +62,12 @@ def test_the_command_makes_topics_that_it_finds_right(
     assert command("topics", "--create", "--json") == 0
     said = json.loads(capsys.readouterr().out)
     assert not any(topic["created"] for topic in said["topics"])
-    assert {finding["topic"] for finding in said["findings"]} == {"requests", "rewards", "controls"}
+    told = {(finding["topic"], finding["message"].split(":")[0]) for finding in said["findings"]}
+    assert told == {
+        (topic, note)
+        for topic in INPUTS
+        for note in ("records are deleted after 168 h", "timestamps are the producers'")
+    }
     journal = admin.settings(["journal"])["journal"]
     assert (journal["cleanup.policy"], journal["retention.ms"]) == ("delete", "-1")
 
@@ -116,6 +121,23 @@ def test_the_command_tells_what_is_wrong(
     assert expected in refusal(client, settings), "nor does it"
 
 
+def test_the_command_warns_of_inputs_that_may_be_deleted_unread(
+    command: Callable[..., int], admin: Admin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topics = new_topics(PARTITIONS, 1)
+    by_size = {"retention.ms": "-1", "retention.bytes": "5000000"}
+    admin.create(topics | {"rewards": topics["rewards"]._replace(settings=by_size)})
+    assert command("topics") == 0
+    said = capsys.readouterr().out
+    loss = "loses them, and refuses to start"
+    assert (
+        f"requests: records are deleted after 168 h: a service that is down for longer {loss}"
+        in said
+    )
+    assert "rewards: records are deleted when a partition holds more than 5,000,000 bytes" in said
+    assert "rewards: records are deleted after" not in said
+
+
 def test_missing_topics_are_named_with_the_way_out(
     client: str, settings: KafkaSettings, admin: Admin
 ) -> None:
@@ -132,7 +154,30 @@ def test_unequal_numbers_of_partitions_are_refused(
 ) -> None:
     topics = new_topics(PARTITIONS, 1)
     admin.create(topics | {"rewards": NewTopic(3, 1, {})})
-    assert "rewards has 3" in refusal(client, settings)
+    said = refusal(client, settings)
+    assert "rewards has 3" in said
+    assert "Give all of them 3, with kafka-topics.sh --alter --partitions" in said
+    grow(settings, 3)
+    with OnKafka(client, settings).log(3) as log:
+        log.open(Service(log))
+
+
+def test_unequal_numbers_under_a_journal_lead_to_the_message_for_grown_topics(
+    command: Callable[..., int],
+    client: str,
+    settings: KafkaSettings,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Not before all have one number can the state be exported."""
+    make_topics(settings, PARTITIONS)
+    commit_once(client, settings, 0)
+    grow(settings, PARTITIONS + 1, "rewards")
+    assert command("export") == 78
+    assert command("topics") == 1
+    assert "if they were served before" in capsys.readouterr().err
+    grow(settings, PARTITIONS + 1)
+    assert command("topics") == 1
+    assert "`fair-allocator export` the state from here" in capsys.readouterr().out
 
 
 def test_another_number_than_configured_is_refused(client: str, settings: KafkaSettings) -> None:
@@ -140,30 +185,51 @@ def test_another_number_than_configured_is_refused(client: str, settings: KafkaS
     assert f"have {PARTITIONS} partitions: set log.partitions" in refusal(client, settings, 5)
 
 
+@pytest.mark.parametrize(
+    ("served", "configured"), [(0, PARTITIONS), (0, PARTITIONS + 1), (0, None), (1, PARTITIONS)]
+)
 def test_topics_that_have_grown_are_refused_whatever_is_configured(
-    client: str, settings: KafkaSettings
+    command: Callable[..., int],
+    client: str,
+    settings: KafkaSettings,
+    capsys: pytest.CaptureFixture[str],
+    served: int,
+    configured: int | None,
 ) -> None:
+    """Above all, nobody is told to set the new number, which would be refused next."""
     make_topics(settings, PARTITIONS)
+    commit_once(client, settings, served)
+    assert command("topics") == 0
+    grow(settings, PARTITIONS + 1)
+    capsys.readouterr()
+    assert command("topics") == 1
+    for said in (refusal(client, settings, configured), capsys.readouterr().out):
+        assert f"was written with {PARTITIONS} partitions and has {PARTITIONS + 1} now" in said
+        assert "`fair-allocator export` the state from here, and `import` it there" in said
+        assert "set log.partitions" not in said
+
+
+def commit_once(client: str, settings: KafkaSettings, partition: int) -> None:
     with OnKafka(client, settings).log() as log:
         service = Service(log)
         log.open(service)
         service.owning()
-        log.commit([Outgoing("journal", 0, None, b"entry")], {("requests", 0): 0}, {})
-    grow(settings, PARTITIONS + 1)
-    said = refusal(client, settings, PARTITIONS + 1)
-    assert f"written with {PARTITIONS} partitions and has {PARTITIONS + 1} now" in said
-    assert "export" in said
+        entry = Outgoing("journal", partition, None, b"entry")
+        log.commit([entry], {("requests", partition): 0}, {})
 
 
-def grow(settings: KafkaSettings, partitions: int) -> None:
+def grow(settings: KafkaSettings, partitions: int, *topics: str) -> None:
+    """Give topics so many partitions, all that have fewer by default."""
     from kafka import KafkaAdminClient
 
-    with KafkaAdminClient(bootstrap_servers=settings.bootstrap_servers) as admin:
-        names = settings.topics.values()
-        admin.create_partitions(dict.fromkeys(names, partitions))
-        admin.wait_for_topics(list(names))
     with closing(driver("kafka", settings).admin()) as looking:
+        counts = looking.partition_counts()
+        wanted = [topic for topic in topics or TOPICS if counts[topic] < partitions]
+        with KafkaAdminClient(bootstrap_servers=settings.bootstrap_servers) as admin:
+            names = [settings.topics[topic] for topic in wanted]
+            admin.create_partitions(dict.fromkeys(names, partitions))
+            admin.wait_for_topics(names)
         # The broker says yes before its metadata say so.
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while set(looking.partition_counts().values()) != {partitions}:
+        while {looking.partition_counts()[topic] for topic in wanted} != {partitions}:
             assert time.monotonic() < deadline, "the topics have not grown"

@@ -124,6 +124,9 @@ class Admin(Protocol):
     def delete_before(self, offsets: Mapping[Place, int]) -> None:
         """Forget the records below these positions."""
 
+    def stored(self, places: Sequence[Place]) -> dict[Place, Stored]:
+        """Return what the group has committed, without being one of it, nor waiting for anyone."""
+
     def close(self) -> None:
         """Let go of the connection."""
 

@@ -35,13 +35,20 @@ from fair_allocator.log.kafka.driver import (
     InstanceFenced,
     Membership,
     Place,
+    PositionGone,
 )
 from fair_allocator.log.kafka.exactly_once import ExactlyOnce
 from fair_allocator.log.kafka.limits import require_committable
-from fair_allocator.log.kafka.positions import CARRIER, partitions_noted
-from fair_allocator.log.kafka.reading import Scanner, gone, reaching
+from fair_allocator.log.kafka.positions import CARRIER
+from fair_allocator.log.kafka.reading import Scanner, gone, held, reaching
 from fair_allocator.log.kafka.settings import DELIVERIES, KafkaSettings
-from fair_allocator.log.kafka.topics import grown, partitions_of, require_keeping
+from fair_allocator.log.kafka.topics import (
+    grown,
+    noted_otherwise,
+    partitions_of,
+    require_keeping,
+    require_partitions,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +108,7 @@ class KafkaLog(Log):
             self._admin = driver.admin()
             undo.callback(self._admin.close)
             counts = self._admin.partition_counts()
-            self._partitions = partitions_of(counts, settings.topics, self._wanted)
+            self._partitions = partitions_of(counts, settings.topics)
             require_keeping(self._admin, settings.topics)
             self._scanner = Scanner(driver, self._admin, settings)
             undo.callback(self._scanner.close)
@@ -112,18 +119,21 @@ class KafkaLog(Log):
             undo.callback(self._commits.drop)
             self._group = self._commits.group = driver.group_reader(self)
             undo.callback(self._group.close)
-            self._check_growth()
+            self._check_partitions()
             undo.callback(self._store_if_possible, wait=True)
             undo.callback(self._commits.publish_rest)
             self._handler = handler
             self._undo = undo.pop_all()
 
-    def _check_growth(self) -> None:
-        first = CARRIER, 0
-        stored = self._group.stored([first]).get(first)
-        was = None if stored is None else partitions_noted(stored)
-        if was is not None and was != self._partitions:
-            raise grown(was, self._partitions, self._settings.topics[JOURNAL])
+    def _check_partitions(self) -> None:
+        now, journal = self._partitions, self._settings.topics[JOURNAL]
+        # One tells, where there is one. All of them only where there is something wrong: topics
+        # that have grown must not be taken for a setting that is behind.
+        some = now if self._wanted not in (None, now) else 1
+        was = noted_otherwise(self._group.stored([(CARRIER, p) for p in range(some)]), now)
+        if was is not None:
+            raise grown(was, now, journal)
+        require_partitions(now, self._wanted, journal)
 
     def close(self) -> None:
         if self._undo is not None:
@@ -239,7 +249,7 @@ class KafkaLog(Log):
             self._commits.polling()
             left = max(0.0, deadline - time.monotonic())
             with reaching(self._settings):
-                blocks = self._group.poll(min(left, self._slice()), limit)
+                blocks = self._poll_group(min(left, self._slice()), limit)
                 self._hand_over()
             blocks = [block for block in blocks if block[0][:2] in self._positions]
             if blocks:
@@ -251,6 +261,17 @@ class KafkaLog(Log):
             self._require_answer()
             if left <= 0:
                 return []
+
+    def _poll_group(self, timeout: float, limit: int) -> list[list[Record]]:
+        try:
+            return self._group.poll(timeout, limit)
+        except PositionGone:
+            # Clients have their own words for it, and know no way out.
+            for (at, position), edges in zip(
+                self._positions.items(), self._edges_of(list(self._positions)), strict=True
+            ):
+                self._require_within(at, position, *edges)
+            raise
 
     def _slice(self) -> float:
         joining = self._commits.membership is None
@@ -289,8 +310,7 @@ class KafkaLog(Log):
 
     def _require_within(self, place: Place, position: int, start: int, end: int) -> None:
         if not start <= position <= end:
-            why = f"it holds those from {start} to {end}"
-            raise gone(self._settings, place, position, why)
+            raise gone(self._settings, place, position, held(place, start, end))
 
     def journal_start(self, partition: int) -> int:
         self._require_owned(partition)

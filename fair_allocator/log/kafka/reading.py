@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from fair_allocator.errors import LogLocked, LogUnavailable, OffsetGone
-from fair_allocator.log.base import JOURNAL, Record
+from fair_allocator.log.base import INPUTS, JOURNAL, Record
 from fair_allocator.log.kafka.driver import (
     Admin,
     Driver,
@@ -58,6 +58,18 @@ def gone(settings: KafkaSettings, place: Place, position: int, why: str) -> Offs
     topic, partition = place
     return OffsetGone(
         f"{topic}/{partition} ({settings.topics[topic]}): there is no position {position}: {why}"
+    )
+
+
+def held(place: Place, start: int, end: int) -> str:
+    """Say what a place holds; of an input, what can be done if that is not what was to be read."""
+    text = f"it holds those from {start} to {end}"
+    if place[0] not in INPUTS:
+        return text
+    return (
+        f"{text}. Records were deleted before they were read, and are not skipped in silence. Make "
+        "topics under another kafka.topic_prefix, move the state there with `fair-allocator "
+        "export` and `import`, and send there what is left of the inputs (see docs/kafka.md)"
     )
 
 

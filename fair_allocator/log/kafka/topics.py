@@ -5,7 +5,14 @@ from typing import Final, NamedTuple
 
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.log.base import INPUTS, JOURNAL, RECORD_BYTES, TOPICS
-from fair_allocator.log.kafka.driver import Admin, NewTopic
+from fair_allocator.log.kafka.driver import Admin, Edge, NewTopic, Place, Stored
+from fair_allocator.log.kafka.positions import (
+    CARRIER,
+    as_committed,
+    by_transaction,
+    partitions_noted,
+)
+from fair_allocator.log.kafka.reading import held
 
 BATCH_BYTES: Final = RECORD_BYTES + 48_588
 """The `max.message.bytes` that a record of full size needs, which is the broker's default."""
@@ -37,16 +44,13 @@ def new_topics(partitions: int, replication: int) -> dict[str, NewTopic]:
     }
 
 
-def partitions_of(
-    counts: Mapping[str, int], names: Mapping[str, str], wanted: int | None = None
-) -> int:
+def partitions_of(counts: Mapping[str, int], names: Mapping[str, str]) -> int:
     """Return the number of partitions that all topics have.
 
     Raises
     ------
     ConfigurationError
-        If a topic is missing, one has more partitions than another, or they are not as many as
-        wanted.
+        If a topic is missing, or one has more partitions than another.
     """
     missing = [names[topic] for topic in TOPICS if topic not in counts]
     if missing:
@@ -58,25 +62,44 @@ def partitions_of(
         found = ", ".join(f"{names[topic]} has {counts[topic]}" for topic in TOPICS)
         raise ConfigurationError(
             f"all topics must have the same number of partitions, but {found}: a pool's records "
-            "would be spread over partitions that belong to different instances. Make the "
-            "topics anew with one number, under another kafka.topic_prefix, and move the state "
-            "there with `fair-allocator export` and `import`"
-        )
-    if wanted is not None and counts[JOURNAL] != wanted:
-        raise ConfigurationError(
-            f"the topics {names[JOURNAL]} and so on have {counts[JOURNAL]} partitions: set "
-            f"log.partitions, which is {wanted}, to that"
+            "would be spread over partitions that belong to different instances. Give all of "
+            f"them {max(counts.values())}, with kafka-topics.sh --alter --partitions; if they "
+            "were served before, `fair-allocator topics` then says how to move the state"
         )
     return counts[JOURNAL]
 
 
+def require_partitions(found: int, wanted: int | None, journal: str) -> None:
+    """Refuse another number of partitions than is wanted; None takes any.
+
+    Raises
+    ------
+    ConfigurationError
+        With what to set.
+    """
+    if wanted not in (None, found):
+        raise ConfigurationError(
+            f"the topics {journal} and so on have {found} partitions: set log.partitions, which "
+            f"is {wanted}, to that"
+        )
+
+
+def noted_otherwise(stored: Mapping[Place, Stored], partitions: int) -> int | None:
+    """Return how many partitions there were when the group stored this, if not as many as now."""
+    noted = (partitions_noted(each) for (topic, _), each in stored.items() if topic == CARRIER)
+    return next((was for was in noted if was not in (None, partitions)), None)
+
+
 def grown(was: int, now: int, journal: str) -> ConfigurationError:
     """Return the error for topics whose partitions were changed under a journal."""
-    return ConfigurationError(
-        f"{journal} was written with {was} partitions and has {now} now: keys go to other "
-        "partitions than before, away from their pools. Make topics with the new number under "
-        "another kafka.topic_prefix, `fair-allocator export` the state from here with the old "
-        "number of partitions, and `import` it there"
+    return ConfigurationError(f"{journal} {_grown(was, now)}")
+
+
+def _grown(was: int, now: int) -> str:
+    return (
+        f"was written with {was} partitions and has {now} now: keys go to other partitions than "
+        "before, away from their pools. Make topics with the new number under another "
+        "kafka.topic_prefix, `fair-allocator export` the state from here, and `import` it there"
     )
 
 
@@ -89,7 +112,39 @@ def findings(admin: Admin, partitions: int) -> list[Finding]:
         for topic, count in counts.items()
         if count != partitions
     ]
-    return found + _about_settings(admin, list(counts))
+    return found + _about_positions(admin, counts) + _about_settings(admin, list(counts))
+
+
+def _about_positions(admin: Admin, counts: Mapping[str, int]) -> list[Finding]:
+    """Return how the topics have changed since the group last stored its positions."""
+    now = counts.get(JOURNAL, 0)
+    journals = [(JOURNAL, partition) for partition in range(now)]
+    # Without a journal there is no group yet, for which a new cluster would take seconds to look.
+    if not journals or not any(admin.offsets(journals, Edge.END).values()):
+        return []
+    stored = admin.stored([(t, p) for t in INPUTS for p in range(counts.get(t, 0))])
+    if not stored:
+        return []
+    was = noted_otherwise(stored, now)
+    growth = [] if was is None else [Finding(JOURNAL, True, _grown(was, now))]
+    return [*growth, *_about_losses(admin, stored)]
+
+
+def _about_losses(admin: Admin, stored: Mapping[Place, Stored]) -> Iterator[Finding]:
+    """Yield positions that inputs do not hold."""
+    starts = admin.offsets(list(stored), Edge.START)
+    ends = admin.offsets(list(stored), Edge.END)
+    for partition in sorted({partition for _, partition in stored}):
+        here = {place: each for place, each in stored.items() if place[1] == partition}
+        # The other mode stores positions only now and then.
+        certain = by_transaction(here)
+        which = "position" if certain else "position (unless the journal is further on)"
+        for topic, position in as_committed(here).offsets.items():
+            place = topic, partition
+            if not starts[place] <= position <= ends[place]:
+                why = held(place, starts[place], ends[place])
+                message = f"partition {partition}: there is no {which} {position}: {why}"
+                yield Finding(topic, certain, message)
 
 
 def require_keeping(admin: Admin, names: Mapping[str, str]) -> None:
@@ -126,14 +181,8 @@ def _about(topic: str, settings: Mapping[str, str]) -> Iterator[Finding]:
             if key != "cleanup.policy" and settings[key] != value:
                 message = f"{key} must be {value}: the service trims the journal itself"
                 yield Finding(topic, True, message)
-    elif topic in INPUTS and settings["retention.ms"] != FOR_EVER:
-        hours = int(settings["retention.ms"]) / 3_600_000
-        yield Finding(
-            topic,
-            False,
-            f"records are deleted after {hours:g} h: a service that is down for longer loses "
-            "them, and refuses to start",
-        )
+    elif topic in INPUTS:
+        yield from _about_retention(topic, settings)
     if topic in INPUTS and settings["message.timestamp.type"] == "CreateTime":
         yield Finding(
             topic,
@@ -141,3 +190,19 @@ def _about(topic: str, settings: Mapping[str, str]) -> Iterator[Finding]:
             "timestamps are the producers': where their clocks are not to be trusted, set "
             "message.timestamp.type to LogAppendTime",
         )
+
+
+def _about_retention(topic: str, settings: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield when inputs are deleted, read or not."""
+    loss = "loses them, and refuses to start"
+    if settings["retention.ms"] != FOR_EVER:
+        hours = int(settings["retention.ms"]) / 3_600_000
+        message = f"records are deleted after {hours:g} h: a service that is down for longer {loss}"
+        yield Finding(topic, False, message)
+    if settings["retention.bytes"] != FOR_EVER:
+        size = int(settings["retention.bytes"])
+        message = (
+            f"records are deleted when a partition holds more than {size:,} bytes: a service that "
+            f"is further behind {loss}"
+        )
+        yield Finding(topic, False, message)

@@ -69,7 +69,8 @@ class Confluent:
         told: list[KafkaError] = []
         with translated():
             client = AdminClient(self._common | {"error_cb": told.append})
-        admin = Admin(client, self._topics, self._settings.request_seconds)
+        settings = self._settings
+        admin = Admin(client, self._topics, settings.group, settings.request_seconds)
         try:
             admin.partition_counts()  # the client itself connects when it likes
         except Unreachable:

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -15,8 +16,13 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 from confluent_kafka.admin import NewTopic as TheirNewTopic
 
-from fair_allocator.log.kafka.confluent.common import insist, translated
-from fair_allocator.log.kafka.driver import Edge, NewTopic, Place, Unreachable
+from fair_allocator.log.kafka.confluent.common import (
+    COORDINATOR_MOVES,
+    as_error,
+    insist,
+    translated,
+)
+from fair_allocator.log.kafka.driver import Edge, NewTopic, Place, Stored, Unreachable
 
 _OLD_LEADERS: Final = (
     KafkaError.FENCED_LEADER_EPOCH,
@@ -31,8 +37,11 @@ _LEVELS: Final = (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
 class Admin:
     """See `driver.Admin`."""
 
-    def __init__(self, client: AdminClient, topics: Mapping[str, str], patience: float) -> None:
+    def __init__(
+        self, client: AdminClient, topics: Mapping[str, str], group: str, patience: float
+    ) -> None:
         self._client = client
+        self._group = group
         self._theirs = topics
         self._ours = {name: topic for topic, name in topics.items()}
         self._patience = patience
@@ -106,6 +115,27 @@ class Admin:
         with translated():
             wanted = [TopicPartition(self._theirs[t], p, at) for (t, p), at in offsets.items()]
             _await(self._client.delete_records(wanted, request_timeout=self._patience).values())
+
+    def stored(self, places: Sequence[Place]) -> dict[Place, Stored]:
+        wanted = [TopicPartition(self._theirs[topic], partition) for topic, partition in places]
+        group = ConsumerGroupTopicPartitions(self._group, wanted)
+
+        def ask() -> list[TopicPartition]:
+            asked = self._client.list_consumer_group_offsets(
+                [group], request_timeout=self._patience
+            )
+            return list(asked[self._group].result().topic_partitions)
+
+        with translated():
+            found = insist(ask, COORDINATOR_MOVES, self._patience)
+        for at in found:
+            if at.error is not None:
+                raise as_error(at.error)
+        return {
+            (self._ours[at.topic], at.partition): Stored(at.offset, at.metadata or "")
+            for at in found
+            if at.offset >= 0
+        }
 
     def close(self) -> None:
         """Nothing to do: the client goes with its last reference."""

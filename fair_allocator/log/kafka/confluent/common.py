@@ -38,6 +38,14 @@ _UNREACHABLE: Final = (
     KafkaError.REQUEST_TIMED_OUT,
 )
 
+COORDINATOR_MOVES: Final = (
+    KafkaError._WAIT_COORD,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
+"""What is answered by a cluster that was just started, or where a broker failed."""
+
 
 def as_error(error: KafkaError) -> DriverError:
     """Return what the log is told of an error."""

@@ -7,20 +7,16 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from fair_allocator.log.base import INPUTS, Record
-from fair_allocator.log.kafka.confluent.common import as_error, insist, translated
+from fair_allocator.log.kafka.confluent.common import (
+    COORDINATOR_MOVES,
+    as_error,
+    insist,
+    translated,
+)
 from fair_allocator.log.kafka.driver import GroupListener, Place, Stored
 
 _new = tuple.__new__
 
-START_SECONDS: Final = 5.0
-"""How long the client may take to begin with what it was assigned."""
-
-_COORDINATOR_MOVES: Final = (
-    KafkaError._WAIT_COORD,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-)
 _PASSING: Final = (
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._MAX_POLL_EXCEEDED,
@@ -127,6 +123,7 @@ class GroupReader:
         self._listener: GroupListener | None = listener
         self._patience = patience
         self._changed = False
+        self._reading: set[Place] = set()
         consumer.subscribe(
             [topics[topic] for topic in INPUTS],
             on_assign=self._assigned,
@@ -136,10 +133,10 @@ class GroupReader:
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._changed = True
-        # Paused, and with a position, so that it asks for none: the log knows where to go on.
-        at_start = [TopicPartition(at.topic, at.partition, 0) for at in places]
-        consumer.assign(at_start)
-        consumer.pause(at_start)
+        # Nothing is begun with before the log says where to go on: paused or not, the client may
+        # fetch at once, and gives up where there is no such position.
+        self._reading.clear()
+        consumer.assign([])
         # Of this generation, for as long as the assignment holds: asked for later, it may be that
         # of no generation at all, which the broker does not refuse.
         proof = consumer.consumer_group_metadata() if consumer.memberid() else None
@@ -148,12 +145,14 @@ class GroupReader:
 
     def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._changed = True
+        self._reading.clear()  # first: to assign anything here would answer the group
         if self._listener is not None and places:
             self._listener.revoking()
         consumer.unassign()
 
     def _lost(self, consumer: Consumer, _places: list[TopicPartition]) -> None:
         self._changed = True
+        self._reading.clear()
         if self._listener is not None:
             self._listener.evicted()
         consumer.unassign()
@@ -167,20 +166,21 @@ class GroupReader:
     def seek(self, positions: Mapping[Place, int]) -> None:
         source = self._source
         source.positions |= positions
-        places = [source.at(place, offset) for place, offset in positions.items()]
-        with translated():
-            for at in places:  # which the client may not have begun with yet
-                insist(partial(source.consumer.seek, at), (KafkaError._STATE,), START_SECONDS)
-            if places:
-                source.consumer.resume(places)
+        self._reading |= positions.keys()
+        self._read()
 
     def pause(self, places: Sequence[Place]) -> None:
+        if not self._reading.isdisjoint(places):
+            self._reading.difference_update(places)
+            self._read()
+
+    def _read(self) -> None:
+        """Read what is to be read, from where it was left."""
+        source = self._source
         with translated():
-            assigned = {(at.topic, at.partition) for at in self._source.consumer.assignment()}
-            wanted = [self._source.at(place) for place in places]
-            here = [at for at in wanted if (at.topic, at.partition) in assigned]
-            if here:
-                self._source.consumer.pause(here)
+            source.consumer.assign(
+                [source.at(place, source.positions[place]) for place in sorted(self._reading)]
+            )
 
     def position(self, place: Place) -> int:
         return self._source.positions[place]
@@ -191,7 +191,7 @@ class GroupReader:
             wanted = [source.at(place) for place in places]
             found = insist(
                 partial(source.consumer.committed, wanted, self._patience),
-                _COORDINATOR_MOVES,
+                COORDINATOR_MOVES,
                 self._patience,
             )
         for at in found:

@@ -61,7 +61,8 @@ class KafkaPython:
 
     def admin(self) -> Admin:
         with _connecting():
-            return Admin(KafkaAdminClient(**self._common), self._names)
+            client = KafkaAdminClient(**self._common)
+        return Admin(client, self._names, self._settings.group, self._settings.request_seconds)
 
     def _consumer(self, **more: Any) -> KafkaConsumer:
         return KafkaConsumer(

@@ -1,21 +1,33 @@
 """Topics and their edges, by kafka-python."""
 
+import time
 from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
+from kafka.structs import TopicPartition
 
-from fair_allocator.log.kafka.driver import Edge, NewTopic, Place
+from fair_allocator.log.kafka.driver import Edge, NewTopic, Place, Stored
 from fair_allocator.log.kafka.kafka_python.common import Names, translated
+
+_COORDINATOR_MOVES: Final = (
+    kafka_errors.CoordinatorLoadInProgressError,
+    kafka_errors.CoordinatorNotAvailableError,
+    kafka_errors.NotCoordinatorError,
+)
+"""What a cluster answers that has just been started, and never had a group perhaps."""
 
 
 class Admin:
     """See `driver.Admin`."""
 
-    def __init__(self, client: KafkaAdminClient, names: Names) -> None:
+    def __init__(self, client: KafkaAdminClient, names: Names, group: str, patience: float) -> None:
         self._client = client
         self._names = names
+        self._group = group
+        self._patience = patience
 
     def partition_counts(self) -> dict[str, int]:
         counts = {}
@@ -71,6 +83,25 @@ class Admin:
             self._client.delete_records(
                 {self._names.place(place): offset for place, offset in offsets.items()}
             )
+
+    def stored(self, places: Sequence[Place]) -> dict[Place, Stored]:
+        with translated():
+            found = self._group_offsets([self._names.place(place) for place in places])
+        return {
+            self._names.ours_of(place): Stored(at.offset, at.metadata or "")
+            for place, at in found.items()
+            if at.offset >= 0
+        }
+
+    def _group_offsets(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, Any]:
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                return dict(self._client.list_group_offsets({self._group: places})[self._group])
+            except _COORDINATOR_MOVES:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.02)
 
     def close(self) -> None:
         with translated():
