@@ -153,7 +153,9 @@ def test_a_service_that_runs_stops(site: Site) -> None:
     before = site.decided()
     with (
         closing(service.log),
-        closing(driver(site.client, site.settings).transactions("somebody")) as others,
+        closing(
+            driver(site.client, site.settings).transactions(f"{site.settings.group}-other")
+        ) as others,
     ):
         service.log.open(service)
         stepped(service, lambda: rounds(service) == READ)
