@@ -6,7 +6,7 @@ import pytest
 
 from fair_allocator.log.kafka import CLIENTS
 from tests.broker.java import PASSWORD, USER, JavaBroker
-from tests.kafka.test_security import VARIABLE, certificate, configured, guarded, topics
+from tests.kafka.test_security import certificate, commanded, configured, guarded
 
 __all__ = ["certificate", "guarded"]
 
@@ -25,7 +25,7 @@ def asked(
         "tls_key_file": str(certificate.with_suffix(".key")),
     }
     file = configured(folder, client, broker.both_port, **(kafka | more))
-    return topics(file, **{VARIABLE: PASSWORD})
+    return commanded("topics", "--create", file=file, password=PASSWORD)
 
 
 def test_a_certificate_and_a_password_come_in(
@@ -41,7 +41,7 @@ def test_a_password_alone_does_not(
     none = {"tls_certificate_file": "", "tls_key_file": ""}
     code, said = asked(tmp_path, client, guarded, certificate, **none)
     assert code == 69
-    assert "no answer from Kafka" in said
+    assert "no connection to Kafka" in said
 
 
 def test_a_mechanism_that_the_broker_does_not_know_is_told(
