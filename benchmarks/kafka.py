@@ -8,7 +8,8 @@ Throughput and end-to-end latency next to those of a bare loop that does the sam
 one that only copies (see `kafka_bare`), and the time to restore a shard with many open requests. Of
 several modes of delivery, throughput and latency are measured in turns, the rest for the first; so
 are those of Quix Streams (see `kafka_quix`), where an interpreter is named that has it, and which
-runs on librdkafka whatever the client. It starts a broker of its own.
+runs on librdkafka whatever the client. It starts a broker of its own. What watching costs on top is
+measured by `benchmarks.observe`.
 """
 
 import argparse
@@ -36,6 +37,7 @@ from fair_allocator.log.kafka import DELIVERIES, KafkaClient, KafkaLog, KafkaSet
 from fair_allocator.service import Service, ServiceSettings, calm_collector
 from fair_allocator.shard import ShardSettings, restore
 from tests.broker.choice import private_broker
+from tests.broker.java import FOR_LONG
 from tests.chaos.instance import Instance, eventually
 from tests.deploy.processes import environment, running
 from tests.kafka_logs import make_topics
@@ -357,7 +359,7 @@ def main() -> None:
     calm_collector()
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
-        private_broker(Path(folder, "broker")) as broker,
+        private_broker(Path(folder, "broker"), machine=FOR_LONG) as broker,
     ):
         house = House(arguments.client, arguments.delivery, broker.bootstrap, Path(folder), quix)
         runs: dict[str, Callable[[], list[list[object]]]] = {

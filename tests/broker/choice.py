@@ -11,13 +11,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from tests.broker.java import START_SECONDS, JavaBroker, NoBroker, libraries
+from tests.broker.java import FOR_TESTS, START_SECONDS, JavaBroker, NoBroker, libraries
 from tests.broker.keeper import READY, USERS
 from tests.needs import lacks
 
@@ -46,15 +46,18 @@ def shared_broker(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def private_broker(
-    folder: Path, settings: str = "", certificate: Path | None = None
+    folder: Path,
+    settings: str = "",
+    certificate: Path | None = None,
+    machine: Sequence[str] = FOR_TESTS,
 ) -> Iterator[JavaBroker]:
     """Yield a running broker of one's own, which may be killed, suspended and started again.
 
     `settings` are lines of server.properties that go after the usual ones. With a `certificate`,
-    in PEM after its key, it listens to TLS as well.
+    in PEM after its key, it listens to TLS as well. `machine` are arguments of its Java.
     """
     _require_java()
-    broker = JavaBroker(folder, settings, certificate=certificate)
+    broker = JavaBroker(folder, settings, machine, certificate)
     try:
         yield broker.start()
     finally:

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
@@ -69,6 +70,12 @@ rootLogger.appenderRef.console.ref = console
 """
 
 
+FOR_TESTS: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Half the work while it warms up, which a test always is."""
+
+FOR_LONG: Final = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+"""Much as Kafka's own script starts it."""
+
 USER: Final = "ann"
 PASSWORD: Final = "open-sesame"
 """Who may come in by the listener that asks for a password."""
@@ -129,12 +136,12 @@ class JavaBroker:
         self,
         folder: Path,
         settings: str = "",
-        memory: str = "512m",
+        machine: Sequence[str] = FOR_TESTS,
         certificate: Path | None = None,
     ) -> None:
         self._libraries = libraries()
         self._folder = folder
-        self._memory = memory
+        self._machine = machine
         self._process: subprocess.Popen[bytes] | None = None
         self.port = free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
@@ -183,9 +190,7 @@ class JavaBroker:
     def _java(self, *arguments: str) -> list[str]:
         return [
             "java",
-            f"-Xmx{self._memory}",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",  # half the work while it warms up, which a test always is
+            *self._machine,
             f"-Dlog4j2.configurationFile={self._folder / 'log4j2.properties'}",
             "-cp",
             f"{self._libraries}/*",
