@@ -56,7 +56,8 @@ def play(
             CASES[name](played)
             tally.outputs += played.check()
         except Exception as error:
-            tally.failures.append(f"{name} --seed {seed}: {error}"[:2_000])
+            said = played.last_words()
+            tally.failures.append(f"{name} --seed {seed}: {str(error)[:2_000]}\n{said}")
         _note(played, tally)
 
 

@@ -89,11 +89,6 @@ class Instance:
         eventually(restored, f"instance {self.name} restores {shards} shards")
         return self
 
-    def back(self, restored: int, kept: int) -> "Instance":
-        """Wait until it has restored a shard or kept one, after so many of either."""
-        eventually(lambda: self.restored() > restored or self.kept() > kept, f"{self.name} is back")
-        return self
-
     def kept(self) -> int:
         """Return how many shards it kept in rebalances, in all its lives."""
         return self.said().count(": kept, ")

@@ -47,9 +47,9 @@ def zombie_comes_back(site: Site) -> None:
         before = asleep.restored(), asleep.kept()
         # Until it is given up: shards are restored meanwhile that an earlier rebalance moved.
         time.sleep(site.settings.session_seconds + site.rng.uniform(0.0, 0.5))
-        awake.back(*live)  # it keeps those that it had not heard of losing
+        site.await_back(awake, *live)  # it keeps those that it had not heard of losing
         asleep.resume()
-        asleep.back(*before)
+        site.await_back(asleep, *before)
 
 
 def instances_come_and_go(site: Site) -> None:

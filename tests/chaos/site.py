@@ -197,6 +197,15 @@ class Site:
                 self.restarts += 1
                 each.start()
 
+    def await_back(self, one: Instance, restored: int, kept: int) -> None:
+        """Wait until it has restored a shard or kept one, after so many of either."""
+
+        def back() -> bool:
+            self.supervise()
+            return one.restored() > restored or one.kept() > kept
+
+        eventually(back, f"{one.name} is back")
+
     def settle(self) -> None:
         """Wait until all inputs are sent and committed."""
         eventually(self._settled, "all inputs are committed", 2 * PATIENCE_SECONDS)
@@ -221,12 +230,7 @@ class Site:
             next(iter(self.instances.values())).start().serving(PARTITIONS).stopped()
         time.sleep(LINGER_SECONDS)
         with self.reader() as reader:
-            try:
-                return self.verified(reader)
-            except Broken as broken:
-                for each in self.instances.values():
-                    broken.add_note(f"{each.name} said last: {each.said()[-3000:]}")
-                raise
+            return self.verified(reader)
 
     def verified(self, reader: LogClient) -> int:
         configuration = self.configuration
@@ -254,6 +258,10 @@ class Site:
         require(again.ok, "I5:", again.difference)
         require(_states(restored) == _states(unbroken), "I2: another state without the breaks")
         return sum(reader.end_offset(t, p) for t in OUTPUTS for p in range(PARTITIONS))
+
+    def last_words(self) -> str:
+        """Return what the instances said last."""
+        return "\n".join(f"{each.name}: {each.said()[-3000:]}" for each in self.instances.values())
 
     def close(self) -> None:
         """End whatever still runs."""
@@ -283,5 +291,8 @@ def site(folder: Path, broker: str, client: str, seed: int, **more: Any) -> Iter
     made = Site(folder, client, settings, Random(seed))
     try:
         yield made
+    except Broken as broken:
+        broken.add_note(made.last_words())
+        raise
     finally:
         made.close()
