@@ -147,10 +147,14 @@ class Site:
         """Return a client of the library that the instances do not use."""
         return KafkaClient(driver(OTHER[self.client], self.settings), self.settings)
 
+    def _sender(self) -> LogClient:
+        """Return a client to send with; kafka-python would leak sockets where a broker is dead."""
+        return KafkaClient(driver("confluent", self.settings), self.settings)
+
     def load(self, most: int, per_second: float = 400.0) -> Load:
         """Send so many inputs from now on."""
         inputs = Inputs(Random(self.rng.random()), POOLS, PARTITIONS)
-        made = Load(self.reader, inputs, most, per_second)
+        made = Load(self._sender, inputs, most, per_second)
         self.loads.append(made)
         return made.start()
 

@@ -196,16 +196,18 @@ def test_a_commit_is_seen_whole_or_not_at_all(log_factory: LogFactory, topic: st
     if topic == "assignments" and not log_factory.make.exactly_once:
         pytest.skip("this log publishes one record after the other")
     service = log_factory.service().owning()
-    done = threading.Event()
+    watching, done = threading.Event(), threading.Event()
     seen: set[int] = set()
 
     def watch() -> None:
         with log_factory.make.client() as reader:
             while not done.is_set():
                 seen.add(len(list(reader.read(topic, 2))))
+                watching.set()
 
     thread = threading.Thread(target=watch)
     thread.start()
+    assert watching.wait(60)
     for _ in range(10):
         service.log.commit([Outgoing(topic, 2, b"k", b"v")] * 300, {}, {})
     done.set()
