@@ -204,25 +204,26 @@ def drained(step: Step, count: int) -> float:
 
 def throughput(house: House, count: int, turns: int) -> list[list[object]]:
     steps: dict[str, tuple[KafkaSettings, Step]] = {}
-    at_the_same_job: list[ByHand | Ours] = []
+    at_the_same_job: dict[str, ByHand | Ours] = {}
     for name, made in JOBS.items():
         job, settings = made(), house.log(name.replace(" ", "-"))
         steps[name] = settings, BARE[house.client](job, house.servers, settings.topic_prefix)
         if isinstance(job, ByHand):
-            at_the_same_job.append(job)
+            at_the_same_job[name] = job
     with ExitStack() as ending:
         for delivery in house.deliveries:
             settings = house.log(delivery, delivery=delivery)
             ours = Ours(house, settings)
             ending.callback(ours.log.close)
             steps[delivery] = settings, ours.step
-            at_the_same_job.append(ours)
+            at_the_same_job[delivery] = ours
         if house.quix:
             settings = house.log("quix")
             steps[QUIX] = settings, ending.enter_context(suspended_quix(house, settings)).step
         speeds = _speeds(house, steps, count, turns)
-        for each in at_the_same_job:
-            require(each.unrewarded() == 0, "not all of its job was done by", each)
+        for name, each in at_the_same_job.items():
+            left = each.unrewarded()
+            require(left == count, f"{left} requests are left without a reward by {name}")
     rows: list[list[object]] = [[house.client, "requests/s", *(f"of {name}" for name in JOBS)]]
     for name, found in speeds.items():
         rows.append([name, f"{statistics.median(found):,.0f}"])
@@ -235,13 +236,18 @@ def throughput(house: House, count: int, turns: int) -> list[list[object]]:
 def _speeds(
     house: House, steps: Mapping[str, tuple[KafkaSettings, Step]], count: int, turns: int
 ) -> dict[str, list[float]]:
-    """Return requests a second of each, turn by turn, all of a turn being there when it begins."""
+    """Return requests a second of each, turn by turn, all of a turn being there when it begins.
+
+    Rewards are for the requests of the turn before, as those are that came after an answer.
+    """
     speeds: dict[str, list[float]] = {name: [] for name in steps}
     for turn in range(turns + 1):  # the first one makes pools and connections, and is not counted
         for name, (settings, step) in steps.items():
             with house.sender(settings) as sender:
-                feed(sender, turn * count, count, *INPUTS)
-            took = drained(step, 2 * count)
+                feed(sender, turn * count, count, "requests")
+                if turn:
+                    feed(sender, (turn - 1) * count, count, "rewards")
+            took = drained(step, 2 * count if turn else count)
             if turn:
                 speeds[name].append(count / took)
     return speeds
