@@ -101,7 +101,9 @@ def plot(measured: dict[int, dict[str, Timing]], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="fewer and shorter turns")
     parser.add_argument("--plot", type=Path, default=Path("docs/images/decision.png"))
     arguments = parser.parse_args()

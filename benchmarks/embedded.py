@@ -211,7 +211,9 @@ def restoring(pools: int, opened: int, *, snapshot: bool) -> list[object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="fewer records and turns")
     quick = parser.parse_args().quick
     calm_collector()

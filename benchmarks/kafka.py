@@ -351,7 +351,9 @@ def _restored(ours: Ours) -> float:
 
 def main() -> None:
     parts = ("throughput", "latency", "restore")
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--client", choices=BARE, default="kafka")
     parser.add_argument("--delivery", choices=DELIVERIES, nargs="+", default=DELIVERIES[:1])
     parser.add_argument("--quix", type=Path, metavar="PYTHON", help="one that has quixstreams")

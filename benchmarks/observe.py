@@ -310,7 +310,9 @@ def _cells(alone: Sequence[Turn], watched: Sequence[Turn], seen: Sequence[Seen])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="fewer turns")
     parser.add_argument("--pools", type=int, help="only the shape with so many pools")
     parser.add_argument("--watch", metavar="URL", help=argparse.SUPPRESS)

@@ -152,7 +152,9 @@ def plotted(values: list[float], height: int = 6) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--client", choices=("kafka", "confluent"), default="kafka")
     parser.add_argument("--minutes", type=float, default=5.0)
     arguments = parser.parse_args()

@@ -153,7 +153,9 @@ def row(what: str, took: list[float]) -> list[object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--client", choices=("kafka", "confluent"), default="kafka")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--others", type=int, default=5, help="kills with another taking over")
