@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ import pytest
 from fair_allocator.cli import main
 from fair_allocator.config import load
 from fair_allocator.errors import OffsetGone
-from fair_allocator.log.kafka import CLIENTS, DELIVERIES, KafkaSettings, driver
+from fair_allocator.log.kafka import CLIENTS, DELIVERIES, KafkaSettings, driver, log
 from fair_allocator.log.kafka.driver import Admin, Appended, Edge
+from fair_allocator.log.kafka.positions import passed_over
 from fair_allocator.service import Service
 from fair_allocator.wiring import kafka_settings, open_client, open_log, service_settings
 from tests.conformance.conftest import PATIENCE_SECONDS
@@ -59,6 +61,16 @@ class Site:
 
     def decided(self) -> int:
         return self.admin.offsets([("assignments", 0)], Edge.END)["assignments", 0]
+
+    def end(self) -> int:
+        return self.admin.offsets([PLACE], Edge.END)[PLACE]
+
+    def noted(self) -> int:
+        """Return up to where the group knows that nothing is to be read."""
+        return passed_over(self.admin.stored([PLACE])).get(PLACE, range(0)).stop
+
+    def delete_all(self) -> None:
+        self.admin.delete_before({PLACE: self.end()})
 
     def left(self) -> list[bytes]:
         """Return what is left of the requests."""
@@ -166,6 +178,56 @@ def test_a_service_that_runs_stops(site: Site) -> None:
             stepped(service, lambda: False)
         assert_told(stopped.value, site)
     assert site.decided() == before
+
+
+def test_the_end_of_a_transaction_is_nothing_that_was_to_be_read(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It takes a position behind the last record, and goes with it when retention deletes both."""
+    monkeypatch.setattr(log, "PASSING_SECONDS", 0.0)
+    send_in_transaction(site, requests(READ, LEFT))
+    serve_to_the_end(site, READ + LEFT)
+    site.delete_all()
+    capsys.readouterr()
+    assert site.command("topics") == 0, capsys.readouterr().out
+    for _ in range(3):
+        send_in_transaction(site, requests(0, 3), abort=True)
+        serve_to_the_end(site, READ + LEFT)
+        site.delete_all()
+    send(site, requests(READ + LEFT, 1), tmp_path)
+    serve(site.file, READ + LEFT + 1)
+
+
+def test_a_record_behind_the_end_of_a_transaction_was(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "PASSING_SECONDS", 0.0)
+    send_in_transaction(site, requests(READ, LEFT))
+    serve_to_the_end(site, READ + LEFT)
+    send(site, requests(READ + LEFT, 1), tmp_path)
+    site.delete_all()
+    with pytest.raises(OffsetGone, match=f"no position {READ + LEFT}: it holds"):
+        site.service().run()
+
+
+def serve_to_the_end(site: Site, expected: int) -> None:
+    """Serve until it is noted that nothing is left to be read, ends of transactions included."""
+    service, end = site.service(), site.end()
+    with closing(service.log):
+        service.log.open(service)
+        stepped(service, lambda: site.noted() == end)
+        assert rounds(service) == expected
+
+
+def send_in_transaction(site: Site, events: list[bytes], *, abort: bool = False) -> None:
+    records = [Appended(*PLACE, json.loads(e)["pool"].encode(), e, None) for e in events]
+    make = partial(driver(site.client, site.settings).transactions, f"{site.settings.group}-other")
+    with closing(make()) as others:
+        others.begin()
+        others.write(records)
+        if not abort:
+            others.end()
+    make().close()  # which ends what was left open
 
 
 def stepped(service: Service, condition: Callable[[], bool]) -> None:

@@ -6,9 +6,12 @@ import pytest
 
 from fair_allocator.errors import CommitFailed, ConfigurationError, OffsetGone
 from fair_allocator.log import INPUTS, JOURNAL, Incoming, Outgoing
-from fair_allocator.log.kafka import KafkaClient, KafkaSettings
+from fair_allocator.log.kafka import DELIVERIES, KafkaClient, KafkaSettings, log
+from fair_allocator.log.kafka.positions import passed_over
 from tests.kafka.fake import Cluster, FakeTransactions, Member
 from tests.kafka.instances import Instance, decided, request
+
+REQUESTS = "requests", 0
 
 
 @pytest.mark.parametrize("call", ["offsets", "stored", "seek"])
@@ -29,6 +32,61 @@ def test_what_was_assigned_is_served_though_the_writer_had_to_be_made_anew() -> 
     one.member.fail("transactions")
     one.turn()
     assert decided(cluster) == 1
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not for readers is looked for before every poll."""
+    monkeypatch.setattr(log, "PASSING_SECONDS", -1.0)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("delivery", DELIVERIES)
+def test_who_goes_on_with_a_partition_misses_no_end_of_a_transaction(delivery: str) -> None:
+    cluster = Cluster()
+    one = Instance(cluster, 0, delivery=delivery)
+    request(cluster, 1)
+    cluster.records[REQUESTS].append(None)
+    one.turn()
+    cluster.starts[REQUESTS] = 2
+    for assigned in ([0], [], [0]):  # it keeps it, gives it up, and comes back
+        one.member.revoke()
+        one.member.assign(*assigned)
+        one.turn()
+    request(cluster, 2)
+    one.turn()
+    assert decided(cluster) == 2
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("delivery", DELIVERIES)
+def test_nothing_is_passed_over_as_long_as_what_lies_before_it_is_not_committed(
+    delivery: str,
+) -> None:
+    cluster = Cluster()
+    one = Instance(cluster, 0, delivery=delivery)
+    request(cluster, 1)
+    one.turn()
+    request(cluster, 2)
+    cluster.records[REQUESTS].append(None)
+    polled = [record for _ in range(3) for record in one.log.poll(0, 10)]
+    assert [record.offset for record in polled] == [1]
+    assert passed_over(cluster.stored) == {}
+
+
+@pytest.mark.usefixtures("at_once")
+def test_nothing_is_passed_over_while_the_group_is_rearranged() -> None:
+    """A client may be past records that it did not hand on, since the group was to be told."""
+    cluster = Cluster()
+    one = Instance(cluster, 0)
+    request(cluster, 1)
+    one.turn()
+    one.member.revoke()
+    one.log.poll(0, 10)
+    request(cluster, 2)
+    one.log._group.seek({REQUESTS: 2})
+    one.log.poll(0, 10)
+    assert passed_over(cluster.stored) == {}
 
 
 def test_positions_are_stored_after_the_records_are_written_and_before_the_end() -> None:

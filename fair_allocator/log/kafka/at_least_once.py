@@ -18,7 +18,6 @@ from typing import Final
 
 from fair_allocator.errors import LogError
 from fair_allocator.log.base import JOURNAL, Committed, Outgoing
-from fair_allocator.log.kafka.claim import claim
 from fair_allocator.log.kafka.commits import Commits
 from fair_allocator.log.kafka.driver import Appended, Driver, DriverError, Writer
 from fair_allocator.log.kafka.frames import framed
@@ -63,9 +62,7 @@ class AtLeastOnce(Commits):
                 return known
         self._proof()
         try:
-            committed, end = claim(
-                self._connected(), self._scanner, self.group, self._settings, partition
-            )
+            committed, end = self._claim(self._connected(), partition)
         except DriverError:
             self.drop()  # some do not get over an outage
             raise
@@ -163,7 +160,8 @@ class AtLeastOnce(Commits):
 
     def _store(self, known: Mapping[int, Committed], *, wait: bool) -> None:
         if known:
-            self.group.store(to_store(known, self._partitions, self.journal_ends), wait=wait)
+            stored = to_store(known, self._partitions, self.passed, self.journal_ends)
+            self.group.store(stored, wait=wait)
 
     # -- the end ---------------------------------------------------------------------------------
 

@@ -1,38 +1,33 @@
 """Taking over a partition that was served in the mode "at_least_once"."""
 
 import logging
+from collections.abc import Mapping
 
 from fair_allocator.errors import LogUnavailable, OffsetGone
 from fair_allocator.events import redelivered
-from fair_allocator.log.base import INPUTS, JOURNAL, Committed
-from fair_allocator.log.kafka.driver import GroupReader, Writer
+from fair_allocator.log.base import JOURNAL, Committed
+from fair_allocator.log.kafka.driver import Place, Stored, Writer
 from fair_allocator.log.kafka.frames import claim_of, last_commit
 from fair_allocator.log.kafka.positions import as_committed, by_transaction, published_up_to
 from fair_allocator.log.kafka.reading import Scanner
-from fair_allocator.log.kafka.settings import KafkaSettings
 
 logger = logging.getLogger(__name__)
 
 
 def claim(
-    writer: Writer, scanner: Scanner, group: GroupReader, settings: KafkaSettings, partition: int
+    writer: Writer, scanner: Scanner, instance: str, partition: int, stored: Mapping[Place, Stored]
 ) -> tuple[Committed, int]:
     """Void what others may still write to a partition's journal; publish its last commit again.
 
     Only the last commit can be unpublished, since the next one begins when it is. It is published
-    again unless the group's positions say that it was.
+    again unless `stored`, which are the group's positions, says that it was.
 
     Returns
     -------
     tuple
         What was last committed, and the position after the claim.
     """
-    stored = group.stored([(topic, partition) for topic in INPUTS])
-    if stored:
-        # Changes nothing, and is refused to whoever is no member of the group any more: the claim
-        # of a zombie would do no harm, but cost the owner a restore.
-        group.store(stored, wait=True)
-    (offset,) = writer.append([claim_of(partition, settings.instance)])
+    (offset,) = writer.append([claim_of(partition, instance)])
     committed = as_committed(stored)
     if by_transaction(stored):
         return committed, offset + 1

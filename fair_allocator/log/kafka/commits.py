@@ -4,7 +4,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 
 from fair_allocator.log.base import INPUTS, Committed, Outgoing
-from fair_allocator.log.kafka.driver import Driver, DriverError, GroupReader, Membership
+from fair_allocator.log.kafka.claim import claim
+from fair_allocator.log.kafka.driver import (
+    Driver,
+    DriverError,
+    GroupReader,
+    Membership,
+    Place,
+    Stored,
+    Writer,
+)
+from fair_allocator.log.kafka.positions import passed_over
 from fair_allocator.log.kafka.reading import Scanner
 from fair_allocator.log.kafka.settings import KafkaSettings
 
@@ -24,6 +34,8 @@ class Commits(ABC):
         What was last committed for a partition, where that is certain.
     journal_ends
         Where a partition's journal ends as long as nobody else writes to it.
+    passed
+        Where nothing was to be read behind what was committed (see `positions`).
     ahead
         What was handed over ahead of the next commit.
     """
@@ -36,6 +48,7 @@ class Commits(ABC):
         self.membership: Membership | None = None
         self.known: dict[int, Committed] = {}
         self.journal_ends: dict[int, int] = {}
+        self.passed: dict[Place, range] = {}
         self.ahead: list[Outgoing] = []
         self._driver = driver
         self._settings = settings
@@ -104,11 +117,48 @@ class Commits(ABC):
             after[partition] = Committed(known.offsets | moved, hint)
         return after
 
+    def pass_over(self, positions: dict[Place, int]) -> set[int]:
+        """Move positions past what is not for readers, where all that was read is committed.
+
+        Returns the partitions for which the next commit has something new to say.
+        """
+        moved = set()
+        for (topic, partition), position in positions.items():
+            place = topic, partition
+            known = self.known.get(partition)
+            offset = known.offsets.get(topic) if known else None
+            if offset is None:
+                continue
+            if offset == position or position - 1 in self.passed.get(place, ()):
+                reached = self.group.position(place)
+                if reached > position:
+                    self.passed[place] = range(offset, reached)
+                    positions[place] = reached
+                    moved.add(partition)
+        return moved
+
+    def _stored(self, partition: int) -> dict[Place, Stored]:
+        """Return what the group has stored for a partition."""
+        stored = self.group.stored([(topic, partition) for topic in INPUTS])
+        self.passed |= passed_over(stored)
+        return stored
+
+    def _claim(self, writer: Writer, partition: int) -> tuple[Committed, int]:
+        """Take over a partition that was served in the mode "at_least_once" (see `claim`)."""
+        stored = self._stored(partition)
+        if stored:
+            # Changes nothing, and is refused to whoever is no member of the group any more: the
+            # claim of a zombie would do no harm, but cost the owner a restore.
+            self.group.store(stored, wait=True)
+        return claim(writer, self._scanner, self._settings.instance, partition, stored)
+
     def forget(self, partitions: Iterable[int]) -> None:
         """Forget partitions that belong to another now."""
         for partition in partitions:
             self.known.pop(partition, None)
             self.journal_ends.pop(partition, None)
+            for topic in INPUTS:
+                self.passed.pop((topic, partition), None)
 
     def spoil(self) -> None:
         """Forget all that rests on a commit that may not have happened."""
@@ -116,6 +166,7 @@ class Commits(ABC):
         self.ahead.clear()
         self.known.clear()
         self.journal_ends.clear()
+        self.passed.clear()
 
     def _proof(self) -> Membership:
         if self.membership is None:

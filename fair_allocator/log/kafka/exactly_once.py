@@ -8,8 +8,7 @@ for their owner: whoever was thought dead and comes back is refused.
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 
-from fair_allocator.log.base import INPUTS, JOURNAL, Committed, Outgoing
-from fair_allocator.log.kafka.claim import claim
+from fair_allocator.log.base import JOURNAL, Committed, Outgoing
 from fair_allocator.log.kafka.commits import Commits
 from fair_allocator.log.kafka.driver import DriverError, Place, Stored, Transactions, WriterFenced
 from fair_allocator.log.kafka.positions import as_committed, by_transaction, to_store
@@ -33,7 +32,7 @@ class ExactlyOnce(Commits):
 
     def recall(self, partition: int) -> Committed:
         self._settled()
-        stored = self.group.stored([(topic, partition) for topic in INPUTS])
+        stored = self._stored(partition)
         if self._may_be_unpublished(partition, stored):
             committed = self._take_over(partition)
         else:
@@ -49,9 +48,9 @@ class ExactlyOnce(Commits):
     def _take_over(self, partition: int) -> Committed:
         """End the other mode: publish what it may not have, store positions as this one does."""
         with closing(self._driver.writer()) as writer:
-            committed, _ = claim(writer, self._scanner, self.group, self._settings, partition)
+            committed, _ = self._claim(writer, partition)
         try:
-            stored = to_store({partition: committed}, self._partitions)
+            stored = to_store({partition: committed}, self._partitions, self.passed)
             commit(self._settled(), [], stored, self._proof())
         except DriverError:
             self.drop()
@@ -81,7 +80,7 @@ class ExactlyOnce(Commits):
         return transactions
 
     def write(self, outgoing: Sequence[Outgoing], after: Mapping[int, Committed]) -> list[int]:
-        stored = to_store(after, self._partitions)
+        stored = to_store(after, self._partitions, self.passed)
         given = finish(self._begun(), outgoing, stored, self._proof())
         self._has_begun = False
         for record, offset in zip(outgoing, given, strict=True):

@@ -39,8 +39,8 @@ from fair_allocator.log.kafka.driver import (
 )
 from fair_allocator.log.kafka.exactly_once import ExactlyOnce
 from fair_allocator.log.kafka.limits import require_committable
-from fair_allocator.log.kafka.positions import CARRIER
-from fair_allocator.log.kafka.reading import Scanner, gone, held, reaching
+from fair_allocator.log.kafka.positions import CARRIER, resumed
+from fair_allocator.log.kafka.reading import Scanner, reaching, require_within
 from fair_allocator.log.kafka.settings import DELIVERIES, KafkaSettings
 from fair_allocator.log.kafka.topics import (
     grown,
@@ -66,6 +66,9 @@ it waits for others."""
 
 QUIET_SECONDS: Final = 5.0
 """After so long without a record or a commit, see whether a commit would still work."""
+
+PASSING_SECONDS: Final = 5.0
+"""How often to look for what was passed and is not for readers."""
 
 
 class KafkaLog(Log):
@@ -94,7 +97,7 @@ class KafkaLog(Log):
         self._rearranging = False
         self._raised: BaseException | None = None
         self._positions: dict[Place, int] = {}
-        self._heard = self._opened_at = time.monotonic()
+        self._heard = self._opened_at = self._passed_at = time.monotonic()
 
     @property
     def partitions(self) -> int:
@@ -220,13 +223,6 @@ class KafkaLog(Log):
             return frozenset()
         return partitions
 
-    def _edges_of(self, places: Sequence[Place]) -> list[tuple[int, int]]:
-        """Return where places start and end."""
-        with reaching(self._settings):
-            starts = self._admin.offsets(places, Edge.START)
-            ends = self._admin.offsets(places, Edge.END)
-        return [(starts[place], ends[place]) for place in places]
-
     def _unchanged(self, partitions: frozenset[int]) -> frozenset[int]:
         """Return those in whose journals nobody else wrote while the group was rearranged."""
         ends_known = self._commits.journal_ends
@@ -244,6 +240,8 @@ class KafkaLog(Log):
         if self._commits.ahead:
             with reaching(self._settings):
                 self._spoil()
+        if time.monotonic() - self._passed_at > PASSING_SECONDS:
+            self._pass_over()
         deadline = time.monotonic() + timeout_seconds
         while True:
             self._commits.polling()
@@ -267,11 +265,20 @@ class KafkaLog(Log):
             return self._group.poll(timeout, limit)
         except PositionGone:
             # Clients have their own words for it, and know no way out.
-            for (at, position), edges in zip(
-                self._positions.items(), self._edges_of(list(self._positions)), strict=True
-            ):
-                self._require_within(at, position, *edges)
+            edges = self._scanner.edges(list(self._positions))
+            for at, position in self._positions.items():
+                require_within(self._settings, at, position, edges[at])
             raise
+
+    def _pass_over(self) -> None:
+        """Let the group know of what was passed and is not for readers: it may be deleted."""
+        self._passed_at = time.monotonic()
+        if self._rearranging or self._assigned is not None:
+            return
+        with reaching(self._settings):
+            moved = self._commits.pass_over(self._positions)
+        if moved:
+            self.commit([], {}, {p: self._commits.known[p].hint for p in moved})
 
     def _slice(self) -> float:
         joining = self._commits.membership is None
@@ -300,17 +307,14 @@ class KafkaLog(Log):
         self._require_owned(partition)
         places = [(topic, partition) for topic in INPUTS]
         positions = {}
-        for at, (start, end) in zip(places, self._edges_of(places), strict=True):
-            positions[at] = offsets.get(at[0], start)
-            self._require_within(at, positions[at], start, end)
+        for at, (start, end) in self._scanner.edges(places).items():
+            passed = self._commits.passed.get(at, range(0))
+            positions[at] = resumed(offsets.get(at[0], start), start, passed)
+            require_within(self._settings, at, positions[at], (start, end))
         with reaching(self._settings):
             self._group.seek(positions)
         self._positions |= positions
         return {topic: position for (topic, _), position in positions.items()}
-
-    def _require_within(self, place: Place, position: int, start: int, end: int) -> None:
-        if not start <= position <= end:
-            raise gone(self._settings, place, position, held(place, start, end))
 
     def journal_start(self, partition: int) -> int:
         self._require_owned(partition)
@@ -321,9 +325,9 @@ class KafkaLog(Log):
         with reaching(self._settings):
             self._commits.settle(partition)
         place = JOURNAL, partition
-        ((first, end),) = self._edges_of([place])
-        self._require_within(place, start, first, end)
-        end = self._commits.journal_end(partition, end)
+        edges = self._scanner.edges([place])[place]
+        require_within(self._settings, place, start, edges)
+        end = self._commits.journal_end(partition, edges[1])
         return self._scanner.journal(partition, start, end, end)
 
     def behind(self) -> dict[Place, int]:
@@ -391,7 +395,7 @@ class KafkaLog(Log):
     def trim_journal(self, partition: int, before: int) -> None:
         self._require_owned(partition)
         place = JOURNAL, partition
-        ((start, end),) = self._edges_of([place])
+        start, end = self._scanner.edges([place])[place]
         if before > start:
             with reaching(self._settings):
                 self._commits.store_now(wait=True)

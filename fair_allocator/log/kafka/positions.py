@@ -5,6 +5,11 @@ how a topic that has grown is noticed; "-" says that the position beside it is n
 stores no metadata without one. In the mode "at_least_once" the number is followed by "~" and the
 journal position as of which all this is, and up to which everything is published: positions are
 stored only now and then there, and the journal says what came after.
+
+A position is the one after the last record that was read. Behind it may lie what is not for
+readers, such as the end of the record's transaction, and retention deletes it with the record:
+then the log starts beyond the position though nothing was missed. So the metadata of any position
+may say, by ">" and a number, up to where nothing was to be read.
 """
 
 import re
@@ -17,23 +22,30 @@ from fair_allocator.log.kafka.driver import Place, Stored
 CARRIER: Final = "requests"
 """The input whose position carries the hint."""
 
-_CARRIED: Final = re.compile(r"(\d+)(?:~(\d+))?([=-])(.*)", re.S)
+_CARRIED: Final = re.compile(r"(\d+)(?:~(\d+))?(?:>(\d+))?([=-])(.*)", re.S)
+_PASSED: Final = re.compile(r">(\d+)")
 _NOWHERE: Final[Mapping[int, int]] = {}
 
 
 def to_store(
-    committed: Mapping[int, Committed], partitions: int, published: Mapping[int, int] = _NOWHERE
+    committed: Mapping[int, Committed],
+    partitions: int,
+    passed: Mapping[Place, range],
+    published: Mapping[int, int] = _NOWHERE,
 ) -> dict[Place, Stored]:
     """Return what to store for each partition: always something, so that the commit is fenced.
 
-    `published` are the journal positions, in the mode that has them.
+    `passed` is where nothing was to be read, `published` are the journal positions, in the mode
+    that has them.
     """
     stored = {}
     for partition, each in committed.items():
         for topic, offset in each.offsets.items():
-            stored[topic, partition] = Stored(offset, "")
+            span = passed.get((topic, partition), range(0))
+            stored[topic, partition] = Stored(offset, f">{span.stop}" if offset in span else "")
         upto = f"~{published[partition]}" if partition in published else ""
-        stored[CARRIER, partition] = _carried(each, f"{partitions}{upto}")
+        beyond = stored.get((CARRIER, partition), Stored(0, "")).metadata
+        stored[CARRIER, partition] = _carried(each, f"{partitions}{upto}{beyond}")
     return stored
 
 
@@ -85,7 +97,32 @@ def as_committed(stored: Mapping[Place, Stored]) -> Committed:
     for (topic, _), (offset, metadata) in stored.items():
         match = _CARRIED.fullmatch(metadata) if topic == CARRIER else None
         if match:
-            hint = match[4]
-        if not match or match[3] == "=":
+            hint = match[5]
+        if not match or match[4] == "=":
             offsets[topic] = offset
     return Committed(offsets, hint)
+
+
+def passed_over(stored: Mapping[Place, Stored]) -> dict[Place, range]:
+    """Return where nothing was to be read, from the position that was stored.
+
+    >>> passed_over({("requests", 0): Stored(5, "4>7=17"), ("rewards", 0): Stored(3, ">4")})
+    {('requests', 0): range(5, 7), ('rewards', 0): range(3, 4)}
+    """
+    passed = {}
+    for place, (offset, metadata) in stored.items():
+        carried = _CARRIED.fullmatch(metadata) if place[0] == CARRIER else None
+        match = _PASSED.fullmatch(metadata)
+        beyond = carried[3] if carried else match and match[1]
+        if beyond:
+            passed[place] = range(offset, int(beyond))
+    return passed
+
+
+def resumed(position: int, start: int, passed: range) -> int:
+    """Return where to go on from a position, in an input that starts at `start` by now.
+
+    >>> resumed(5, 6, range(5, 7)), resumed(5, 8, range(5, 7)), resumed(4, 6, range(5, 7))
+    (6, 5, 4)
+    """
+    return start if position < start <= passed.stop and position in passed else position

@@ -1,7 +1,7 @@
 """Reading one place from a position to another, through a driver."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -73,6 +73,15 @@ def held(place: Place, start: int, end: int) -> str:
     )
 
 
+def require_within(
+    settings: KafkaSettings, place: Place, position: int, edges: tuple[int, int]
+) -> None:
+    """Refuse a position that a place with these edges does not hold."""
+    start, end = edges
+    if not start <= position <= end:
+        raise gone(settings, place, position, held(place, start, end))
+
+
 class Scanner:
     """Reads ranges of places; several reads may go on side by side."""
 
@@ -93,6 +102,13 @@ class Scanner:
         """Return where a place starts."""
         with reaching(self._settings):
             return self._admin.offsets([place], Edge.START)[place]
+
+    def edges(self, places: Sequence[Place]) -> dict[Place, tuple[int, int]]:
+        """Return where places start and end, open transactions included."""
+        with reaching(self._settings):
+            starts = self._admin.offsets(places, Edge.START)
+            ends = self._admin.offsets(places, Edge.END)
+        return {place: (starts[place], ends[place]) for place in places}
 
     def end(self, place: Place) -> int:
         """Return the end of what is committed, which is not within a transaction.

@@ -11,6 +11,8 @@ from fair_allocator.log.kafka.positions import (
     as_committed,
     by_transaction,
     partitions_noted,
+    passed_over,
+    resumed,
 )
 from fair_allocator.log.kafka.reading import held
 
@@ -137,11 +139,12 @@ def _about_losses(admin: Admin, stored: Mapping[Place, Stored]) -> Iterator[Find
     for partition in sorted({partition for _, partition in stored}):
         here = {place: each for place, each in stored.items() if place[1] == partition}
         # The other mode stores positions only now and then.
-        certain = by_transaction(here)
+        certain, passed = by_transaction(here), passed_over(here)
         which = "position" if certain else "position (unless the journal is further on)"
         for topic, position in as_committed(here).offsets.items():
             place = topic, partition
-            if not starts[place] <= position <= ends[place]:
+            going_on = resumed(position, starts[place], passed.get(place, range(0)))
+            if not starts[place] <= going_on <= ends[place]:
                 why = held(place, starts[place], ends[place])
                 message = f"partition {partition}: there is no {which} {position}: {why}"
                 yield Finding(topic, certain, message)
