@@ -34,9 +34,14 @@ IN_BOTH_MODES = pytest.mark.parametrize("settings", DELIVERIES, indirect=True)
 
 
 @pytest.fixture
-def settings(broker: str, request: pytest.FixtureRequest) -> KafkaSettings:
+def session() -> float:
+    return 3.0
+
+
+@pytest.fixture
+def settings(broker: str, session: float, request: pytest.FixtureRequest) -> KafkaSettings:
     delivery = getattr(request, "param", DELIVERIES[0])
-    settings = fresh_settings(broker, session_seconds=3.0, delivery=delivery)
+    settings = fresh_settings(broker, session_seconds=session, delivery=delivery)
     make_topics(settings, PARTITIONS)
     return settings
 
@@ -234,6 +239,33 @@ def test_an_idle_instance_whose_name_another_took_ends_with_the_way_out(
     start("one").owning()
     with pytest.raises(LogLocked, match=r"another process runs as instance 'one'.*kafka.instance"):
         poll_for_ever(one)
+
+
+@pytest.mark.parametrize("session", [10.0])
+def test_one_that_is_replaced_by_itself_comes_back(
+    start: Callable[[str], Service], settings: KafkaSettings
+) -> None:
+    """Who was forgotten while others joined joins anew, and is then not who it was before."""
+    from kafka import KafkaAdminClient
+    from kafka.admin import MemberToRemove
+
+    one = start("one").owning()
+    one.log.commit(entry(0, b"1"), {("requests", 0): 0}, {})
+    two = start("two")
+    for _ in range(10):
+        two.log.poll(0.05, 1)
+    time.sleep(1.2 * settings.session_seconds / 10)  # a heartbeat tells that the group changes
+    with closing(KafkaAdminClient(bootstrap_servers=settings.bootstrap_servers)) as admin:
+        admin.remove_group_members(settings.group, [MemberToRemove(group_instance_id="one")])
+    for _ in range(6):
+        one.log.poll(0.05, 1)
+    with pytest.raises(CommitFailed):
+        one.log.commit(entry(0, b"2"), {("requests", 0): 0}, {})
+    one.calls.clear()
+    poll_until(lambda: len(owned(one)) == PARTITIONS // 2, one, two)
+    partition = min(owned(one))
+    one.log.committed(partition)
+    one.log.commit(entry(partition, b"3"), {("requests", partition): 0}, {})
 
 
 def poll_for_ever(service: Service) -> None:

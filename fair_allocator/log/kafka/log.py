@@ -381,7 +381,9 @@ class KafkaLog(Log):
             self._spoil()
             if not isinstance(error, DriverError | LogError):
                 raise
-            if isinstance(error, InstanceFenced | LogLocked):
+            # While the group is rearranged it may be oneself who took one's own place: forgotten
+            # meanwhile, a client joins anew. If it was another, the group says so when polled.
+            if isinstance(error, InstanceFenced | LogLocked) and not self._rearranging:
                 with reaching(self._settings):
                     raise
             raise CommitFailed(f"the commit failed: {self._commits.explained(error)}") from error
