@@ -1,14 +1,16 @@
 """What probes are told while the broker is away, and how that ends, over HTTP and on a real one."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fair_allocator.errors import EX_SOFTWARE, EX_UNAVAILABLE
-from fair_allocator.log.kafka import CLIENTS
+from fair_allocator.log import INPUTS
+from fair_allocator.log.kafka import CLIENTS, driver
+from fair_allocator.log.kafka.driver import DriverError, Edge
 from tests.broker.choice import private_broker
 from tests.broker.java import JavaBroker
 from tests.deploy.processes import DEADLINE, awaited
@@ -100,3 +102,40 @@ def test_one_that_hangs_for_good_ends(client: str, broker: JavaBroker, tmp_path:
         broker.suspend()
         await_health(process, WAITING)
         assert process.child.wait(DEADLINE) == EX_SOFTWARE
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_broker_that_hangs_is_never_taken_at_its_word(client: str, broker: JavaBroker) -> None:
+    """There is no answer that a client could make up."""
+    settings = fresh_settings(broker.bootstrap, request_seconds=1.0)
+    make_topics(settings, PARTITIONS)
+    places = [(topic, partition) for topic in INPUTS for partition in range(PARTITIONS)]
+    with closing(driver(client, settings).admin()) as admin:
+        questions: dict[str, Callable[[], object]] = {
+            "starts": lambda: admin.offsets(places, Edge.START),
+            "ends": lambda: admin.offsets(places, Edge.END),
+            "stable ends": lambda: admin.offsets(places, Edge.STABLE),
+            "partitions": admin.partition_counts,
+            "settings": lambda: admin.settings(INPUTS),
+            "stored": lambda: admin.stored(places),
+            "deleting": lambda: admin.delete_before(dict.fromkeys(places, 0)),
+        }
+        for ask in questions.values():
+            insist(ask)
+            broker.suspend()
+            with pytest.raises(DriverError):
+                ask()
+            broker.resume()
+
+
+def insist(ask: Callable[[], object]) -> None:
+    """Ask until there is an answer, for a client may have to connect anew."""
+
+    def is_answered() -> bool | None:
+        try:
+            ask()
+        except DriverError:
+            return None
+        return True
+
+    awaited(is_answered, "the broker answers")

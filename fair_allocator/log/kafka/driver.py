@@ -42,6 +42,10 @@ class Unreachable(DriverError):
     """There is no connection: a wrong address, protocol, mechanism or password, or an outage."""
 
 
+class NotPermitted(DriverError):
+    """The user lacks a right."""
+
+
 class PositionGone(DriverError):
     """A position is not in the log, any more or yet."""
 

@@ -34,6 +34,7 @@ from fair_allocator.log.kafka.driver import (
     Edge,
     InstanceFenced,
     Membership,
+    NotPermitted,
     Place,
     PositionGone,
 )
@@ -383,7 +384,8 @@ class KafkaLog(Log):
                 raise
             # While the group is rearranged it may be oneself who took one's own place: forgotten
             # meanwhile, a client joins anew. If it was another, the group says so when polled.
-            if isinstance(error, InstanceFenced | LogLocked) and not self._rearranging:
+            rival = isinstance(error, InstanceFenced | LogLocked) and not self._rearranging
+            if rival or isinstance(error, NotPermitted | ConfigurationError):
                 with reaching(self._settings):
                     raise
             raise CommitFailed(f"the commit failed: {self._commits.explained(error)}") from error

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from fair_allocator.errors import LogLocked, LogUnavailable, OffsetGone
+from fair_allocator.errors import ConfigurationError, LogLocked, LogUnavailable, OffsetGone
 from fair_allocator.log.base import INPUTS, JOURNAL, Record
 from fair_allocator.log.kafka.driver import (
     Admin,
@@ -13,6 +13,7 @@ from fair_allocator.log.kafka.driver import (
     DriverError,
     Edge,
     InstanceFenced,
+    NotPermitted,
     Place,
     PositionGone,
     Reader,
@@ -46,6 +47,11 @@ def reaching(settings: KafkaSettings) -> Iterator[None]:
             f"another process runs as instance {settings.instance!r} of group "
             f"{settings.group!r}: give each its own kafka.instance",
             None,
+        ) from error
+    except NotPermitted as error:
+        raise ConfigurationError(
+            f"Kafka at {settings.bootstrap_servers} does not permit it ({error}): grant "
+            f"{settings.security.username or 'this client'} what docs/kafka.md lists under Security"
         ) from error
     except PositionGone as error:
         raise OffsetGone(str(error)) from error

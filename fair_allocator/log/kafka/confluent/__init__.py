@@ -5,6 +5,7 @@ Callbacks run within the calls of this room, on the thread that made them.
 
 import logging
 import time
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -70,7 +71,9 @@ class Confluent:
         with translated():
             client = AdminClient(self._common | {"error_cb": told.append})
         settings = self._settings
-        admin = Admin(client, self._topics, settings.group, settings.request_seconds)
+        # It waits for no transaction that may change what the group has committed.
+        asking = partial(self._consumer, settings.group, isolation_level="read_uncommitted")
+        admin = Admin(client, asking, self._topics, settings.request_seconds)
         try:
             admin.partition_counts()  # the client itself connects when it likes
         except Unreachable:
@@ -98,7 +101,7 @@ class Confluent:
     def reader(self) -> Reader:
         with translated():
             consumer = self._consumer(
-                f"{self._settings.group}-reader",
+                self._settings.group,  # which it does not join, but whose coordinator it asks for
                 max_partition_fetch_bytes=READ_BYTES,
                 fetch_wait_max_ms=READ_WAIT_MS,
             )

@@ -1,12 +1,12 @@
 """Topics and their edges, by confluent-kafka."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
+    Consumer,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -16,12 +16,8 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 from confluent_kafka.admin import NewTopic as TheirNewTopic
 
-from fair_allocator.log.kafka.confluent.common import (
-    COORDINATOR_MOVES,
-    as_error,
-    insist,
-    translated,
-)
+from fair_allocator.log.kafka.confluent.common import as_error, insist, translated
+from fair_allocator.log.kafka.confluent.reading import stored_of
 from fair_allocator.log.kafka.driver import Edge, NewTopic, Place, Stored, Unreachable
 
 _OLD_LEADERS: Final = (
@@ -38,10 +34,14 @@ class Admin:
     """See `driver.Admin`."""
 
     def __init__(
-        self, client: AdminClient, topics: Mapping[str, str], group: str, patience: float
+        self,
+        client: AdminClient,
+        consumer: Callable[[], Consumer],
+        topics: Mapping[str, str],
+        patience: float,
     ) -> None:
         self._client = client
-        self._group = group
+        self._consumer = consumer
         self._theirs = topics
         self._ours = {name: topic for topic, name in topics.items()}
         self._patience = patience
@@ -67,12 +67,14 @@ class Admin:
                 [ConfigResource(ResourceType.TOPIC, name) for name in names],
                 request_timeout=self._patience,
             )
-            return {
-                names[resource.name]: {
-                    key: str(entry.value) for key, entry in future.result().items()
-                }
-                for resource, future in asked.items()
-            }
+        found = {}
+        for resource, future in asked.items():
+            try:
+                settings = future.result()
+            except KafkaException as error:
+                raise as_error(error.args[0], resource.name) from error
+            found[names[resource.name]] = {key: str(at.value) for key, at in settings.items()}
+        return found
 
     def create(self, topics: Mapping[str, NewTopic]) -> set[str]:
         wanted = [
@@ -109,7 +111,11 @@ class Admin:
                 raise
 
         with translated():
-            return insist(ask, _OLD_LEADERS, self._patience)
+            found = insist(ask, _OLD_LEADERS, self._patience)
+        if any(offset < 0 for offset in found.values()):
+            # Where a broker did not answer in time, the client has a number for it, and no error.
+            raise Unreachable("the broker did not say in time where partitions start or end")
+        return found
 
     def delete_before(self, offsets: Mapping[Place, int]) -> None:
         with translated():
@@ -118,23 +124,16 @@ class Admin:
 
     def stored(self, places: Sequence[Place]) -> dict[Place, Stored]:
         wanted = [TopicPartition(self._theirs[topic], partition) for topic, partition in places]
-        group = ConsumerGroupTopicPartitions(self._group, wanted)
-
-        def ask() -> list[TopicPartition]:
-            asked = self._client.list_consumer_group_offsets(
-                [group], request_timeout=self._patience
-            )
-            return list(asked[self._group].result().topic_partitions)
-
         with translated():
-            found = insist(ask, COORDINATOR_MOVES, self._patience)
-        for at in found:
-            if at.error is not None:
-                raise as_error(at.error)
+            # Not by the client for such questions: it crashes where a coordinator has moved.
+            consumer = self._consumer()
+            try:
+                found = stored_of(consumer, wanted, self._patience)
+            finally:
+                consumer.close()
         return {
             (self._ours[at.topic], at.partition): Stored(at.offset, at.metadata or "")
             for at in found
-            if at.offset >= 0
         }
 
     def close(self) -> None:

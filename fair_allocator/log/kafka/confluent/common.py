@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from fair_allocator.log.kafka.driver import (
     DriverError,
     InstanceFenced,
+    NotPermitted,
     PositionGone,
     Unreachable,
     WriterFenced,
@@ -26,6 +27,12 @@ _GONE: Final = (
     KafkaError._AUTO_OFFSET_RESET,
     KafkaError.OFFSET_OUT_OF_RANGE,
     KafkaError._LOG_TRUNCATION,
+)
+_NOT_PERMITTED: Final = (
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
 _UNREACHABLE: Final = (
     KafkaError._ALL_BROKERS_DOWN,
@@ -47,9 +54,11 @@ COORDINATOR_MOVES: Final = (
 """What is answered by a cluster that was just started, or where a broker failed."""
 
 
-def as_error(error: KafkaError) -> DriverError:
-    """Return what the log is told of an error."""
+def as_error(error: KafkaError, topic: str = "") -> DriverError:
+    """Return what the log is told of an error, about a topic perhaps."""
     code, text = error.code(), f"{error.name()}: {error.str()}"
+    if topic:
+        text = f"{topic}: {text}"
     # A consumer says it in words only: its code is that of any end of it.
     if code == KafkaError.FENCED_INSTANCE_ID or (
         code == KafkaError._FATAL and "group.instance.id" in text
@@ -57,6 +66,8 @@ def as_error(error: KafkaError) -> DriverError:
         return InstanceFenced(text)
     if code in _WRITER_FENCED:
         return WriterFenced(text)
+    if code in _NOT_PERMITTED:
+        return NotPermitted(text)
     if code in _GONE:
         return PositionGone(text)
     return Unreachable(text) if code in _UNREACHABLE else DriverError(text)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from fair_allocator.log.base import INPUTS, Record
 from fair_allocator.log.kafka.confluent.common import (
@@ -76,7 +76,26 @@ class _Source:
             place = self._ours[message.topic()], message.partition()
             self.positions[place] = max(self.positions.get(place, 0), message.offset())
         elif problem.code() not in _PASSING:
-            raise as_error(problem)
+            raise as_error(problem, message.topic() or "")
+
+
+def stored_of(
+    consumer: Consumer, wanted: list[TopicPartition], patience: float, *, is_reading: bool = False
+) -> list[Any]:
+    """Return what the group of a consumer has committed."""
+    try:
+        found = insist(partial(consumer.committed, wanted, patience), COORDINATOR_MOVES, patience)
+    except KafkaException:
+        # Of a right to the group that is missing, only those who poll are told.
+        event = None if is_reading else consumer.poll(0)
+        problem = event.error() if event else None
+        if problem is not None and problem.code() not in _PASSING:
+            raise KafkaException(problem) from None
+        raise
+    for at in found:
+        if at.error is not None:
+            raise as_error(at.error)
+    return [at for at in found if at.offset >= 0]  # below it are the numbers for "none" and so on
 
 
 class Reader:
@@ -189,19 +208,10 @@ class GroupReader:
         source = self._source
         with translated():
             wanted = [source.at(place) for place in places]
-            found = insist(
-                partial(source.consumer.committed, wanted, self._patience),
-                COORDINATOR_MOVES,
-                self._patience,
+            found = stored_of(
+                source.consumer, wanted, self._patience, is_reading=bool(self._reading)
             )
-        for at in found:
-            if at.error is not None:
-                raise as_error(at.error)
-        return {
-            source.ours_of(at): Stored(at.offset, at.metadata or "")
-            for at in found
-            if at.offset >= 0  # below it are the numbers that say "none" and the like
-        }
+        return {source.ours_of(at): Stored(at.offset, at.metadata or "") for at in found}
 
     def store(self, stored: Mapping[Place, Stored], *, wait: bool) -> None:
         theirs = self._source.theirs

@@ -3,13 +3,15 @@
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from fair_allocator.log.base import Outgoing
 from fair_allocator.log.kafka.confluent.common import as_error, translated
 from fair_allocator.log.kafka.driver import Appended, Membership, Place, Stored, Unreachable
+
+_DROPPED: Final = (KafkaError._PURGE_INFLIGHT, KafkaError._PURGE_QUEUE)
 
 
 class Transactions:
@@ -39,6 +41,8 @@ class Transactions:
         with translated():
             sent = _Sent(self._producer, self._topics, records)
             self._flush()
+            if sent.is_dropped():
+                self._producer.begin_transaction()  # fails, and says why this one did
             return sent.offsets()
 
     def store(self, stored: Mapping[Place, Stored], membership: Membership | None) -> None:
@@ -106,6 +110,11 @@ class _Sent:
             if timestamp and timestamp[0] is not None:
                 fields = (*fields, None, timestamp[0])
             _produce(producer, *fields)
+
+    def is_dropped(self) -> bool:
+        """Tell whether the client dropped records, as it does when their transaction has failed."""
+        failures = (place.failed for place in self._places.values())
+        return any(failed is not None and failed.code() in _DROPPED for failed in failures)
 
     def offsets(self) -> list[int]:
         """Return the offset of each record; those of a place are delivered in their order."""

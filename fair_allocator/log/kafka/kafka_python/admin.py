@@ -9,7 +9,7 @@ from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 from kafka.structs import TopicPartition
 
-from fair_allocator.log.kafka.driver import Edge, NewTopic, Place, Stored
+from fair_allocator.log.kafka.driver import Edge, NewTopic, NotPermitted, Place, Stored
 from fair_allocator.log.kafka.kafka_python.common import Names, translated
 
 _COORDINATOR_MOVES: Final = (
@@ -45,6 +45,9 @@ class Admin:
         resources = [ConfigResource(ConfigResourceType.TOPIC, theirs[topic]) for topic in topics]
         with translated():
             found = self._client.describe_configs(resources, config_filter="all")["topic"]
+        for name, settings in found.items():
+            if not settings:  # of an error there, the client says nothing
+                raise NotPermitted(f"the settings of {name} are not shown: DESCRIBE_CONFIGS")
         return {
             topic: {key: str(data["value"]) for key, data in found[theirs[topic]].items()}
             for topic in topics

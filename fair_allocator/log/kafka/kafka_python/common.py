@@ -10,6 +10,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from fair_allocator.log.kafka.driver import (
     DriverError,
     InstanceFenced,
+    NotPermitted,
     Place,
     PositionGone,
     Stored,
@@ -43,7 +44,10 @@ def translated(failures: Collection[str] = ()) -> Iterator[None]:
         raise Unreachable("; ".join((str(error), *failures))) from error
     except kafka_errors.KafkaError as error:
         # A producer that is of no more use says why in what its error carries.
-        fenced = any(isinstance(each, _FENCED) for each in (error, *error.args))
+        causes = (error, *error.args)
+        if any(isinstance(cause, kafka_errors.AuthorizationError) for cause in causes):
+            raise NotPermitted(str(error)) from error
+        fenced = any(isinstance(cause, _FENCED) for cause in causes)
         raise (WriterFenced if fenced else DriverError)(str(error)) from error
 
 
