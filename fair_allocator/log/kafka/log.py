@@ -385,7 +385,7 @@ class KafkaLog(Log):
             # While the group is rearranged it may be oneself who took one's own place: forgotten
             # meanwhile, a client joins anew. If it was another, the group says so when polled.
             rival = isinstance(error, InstanceFenced | LogLocked) and not self._rearranging
-            if rival or isinstance(error, NotPermitted | ConfigurationError):
+            if rival or isinstance(error, NotPermitted):
                 with reaching(self._settings):
                     raise
             raise CommitFailed(f"the commit failed: {self._commits.explained(error)}") from error
