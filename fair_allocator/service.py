@@ -154,7 +154,9 @@ class Service:
         ahead = not self._failed
         # Between partitions there is no order to keep.
         for partition, some in groupby(sorted(records, key=_partition), _partition):
-            shard = self.shards[partition]
+            shard = self.shards.get(partition)
+            if shard is None:
+                continue  # discarded: its restore, which is due, reads them again
             while part := [*islice(some, settings.ahead_records)]:
                 shard.fold(part, now)
                 if ahead:

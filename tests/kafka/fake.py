@@ -165,6 +165,7 @@ class FakeGroupReader(_Connection):
             records, self._positions[place] = self.member.cluster.read(place, at, limit)
             if records:
                 blocks.append(records)
+        self.member.happen("polled")
         return blocks
 
     def seek(self, positions: Mapping[Place, int]) -> None:

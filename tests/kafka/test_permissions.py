@@ -1,4 +1,4 @@
-"""What a broker that asks for permissions has to grant: what docs/kafka.md says, and no more."""
+"""What a broker that asks for permissions has to grant: what docs/kafka.md says."""
 
 import json
 import re

@@ -75,6 +75,25 @@ def test_nothing_is_passed_over_as_long_as_what_lies_before_it_is_not_committed(
 
 
 @pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("delivery", DELIVERIES)
+def test_nothing_is_passed_over_that_a_failed_poll_did_not_hand_on(delivery: str) -> None:
+    cluster = Cluster()
+    one = Instance(cluster, 0, delivery=delivery)
+    request(cluster, 1)
+    one.turn()
+    request(cluster, 2)
+    one.member.fail("polled")
+    one.turn(1)
+    for _ in range(3):
+        one.member.fail("stored")
+        one.member.fail("offsets")
+    one.turn(2)
+    assert passed_over(cluster.stored) == {}
+    one.turn()
+    assert decided(cluster) >= 2  # with copies, in one of the modes
+
+
+@pytest.mark.usefixtures("at_once")
 def test_nothing_is_passed_over_while_the_group_is_rearranged() -> None:
     """A client may be past records that it did not hand on, since the group was to be told."""
     cluster = Cluster()

@@ -161,7 +161,7 @@ class AtLeastOnce(Commits):
     def _store(self, known: Mapping[int, Committed], *, wait: bool) -> None:
         if known:
             stored = to_store(known, self._partitions, self.passed, self.journal_ends)
-            self.group.store(stored, wait=wait)
+            self._store_outside(stored, wait=wait)
 
     # -- the end ---------------------------------------------------------------------------------
 

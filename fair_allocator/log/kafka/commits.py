@@ -30,6 +30,8 @@ class Commits(ABC):
         This instance's member of the group, given as soon as there is one.
     membership
         The proof of it in the generation that assigned the partitions, None without.
+    is_joining
+        Whether the member waits to be told what it has, and may not be who it was any more.
     known
         What was last committed for a partition, where that is certain.
     journal_ends
@@ -46,6 +48,7 @@ class Commits(ABC):
         self, driver: Driver, settings: KafkaSettings, scanner: Scanner, partitions: int
     ) -> None:
         self.membership: Membership | None = None
+        self.is_joining = False
         self.known: dict[int, Committed] = {}
         self.journal_ends: dict[int, int] = {}
         self.passed: dict[Place, range] = {}
@@ -122,20 +125,18 @@ class Commits(ABC):
 
         Returns the partitions for which the next commit has something new to say.
         """
-        moved = set()
-        for (topic, partition), position in positions.items():
-            place = topic, partition
+        passed = {}
+        for place, position in positions.items():
+            topic, partition = place
             known = self.known.get(partition)
             offset = known.offsets.get(topic) if known else None
-            if offset is None:
-                continue
             if offset == position or position - 1 in self.passed.get(place, ()):
                 reached = self.group.position(place)
-                if reached > position:
-                    self.passed[place] = range(offset, reached)
-                    positions[place] = reached
-                    moved.add(partition)
-        return moved
+                if offset is not None and reached > position:
+                    passed[place] = range(offset, reached)
+        self.passed |= passed
+        positions |= {place: span.stop for place, span in passed.items()}
+        return {partition for _, partition in passed}
 
     def _stored(self, partition: int) -> dict[Place, Stored]:
         """Return what the group has stored for a partition."""
@@ -149,8 +150,15 @@ class Commits(ABC):
         if stored:
             # Changes nothing, and is refused to whoever is no member of the group any more: the
             # claim of a zombie would do no harm, but cost the owner a restore.
-            self.group.store(stored, wait=True)
+            self._store_outside(stored, wait=True)
         return claim(writer, self._scanner, self._settings.instance, partition, stored)
+
+    def _store_outside(self, stored: Mapping[Place, Stored], *, wait: bool) -> None:
+        """Let the group store positions outside of any transaction."""
+        if self.is_joining:
+            # To be fenced by oneself, who has joined anew, is the end of some clients.
+            raise DriverError(f"group {self._settings.group!r} is being rearranged")
+        self.group.store(stored, wait=wait)
 
     def forget(self, partitions: Iterable[int]) -> None:
         """Forget partitions that belong to another now."""

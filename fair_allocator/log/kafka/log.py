@@ -170,10 +170,12 @@ class KafkaLog(Log):
                 self._store_if_possible(wait=False)
         except BaseException as error:  # a listener must not raise
             self._raised = error
+        self._commits.is_joining = True
 
     def assigned(self, places: Sequence[Place], proof: Membership | None) -> None:
         """Note what is owned; the handler is told when the client has returned."""
         self._commits.membership, self._rearranging = proof, False
+        self._commits.is_joining = False
         partitions = frozenset(partition for _, partition in places)
         beyond = max(partitions, default=0) + 1
         alone = [p for p in partitions if any((topic, p) not in places for topic in INPUTS)]
@@ -189,6 +191,7 @@ class KafkaLog(Log):
     def evicted(self) -> None:
         """Note that the group went on without this member."""
         self._commits.membership, self._rearranging = None, True
+        self._commits.is_joining = True
         self._assigned = frozenset()
 
     def _hand_over(self) -> None:
@@ -247,9 +250,13 @@ class KafkaLog(Log):
         while True:
             self._commits.polling()
             left = max(0.0, deadline - time.monotonic())
-            with reaching(self._settings):
-                blocks = self._poll_group(min(left, self._slice()), limit)
-                self._hand_over()
+            try:
+                with reaching(self._settings):
+                    blocks = self._poll_group(min(left, self._slice()), limit)
+                    self._hand_over()
+            except BaseException:
+                self._stop_reading()  # the client may be past what it did not hand on
+                raise
             blocks = [block for block in blocks if block[0][:2] in self._positions]
             if blocks:
                 self._heard = time.monotonic()
@@ -393,8 +400,13 @@ class KafkaLog(Log):
     def _spoil(self) -> None:
         """Forget all that rests on a commit that may not have happened."""
         self._commits.spoil()
+        self._stop_reading()
+
+    def _stop_reading(self) -> None:
+        """Hand nothing on until it is sought."""
         read, self._positions = list(self._positions), {}
-        self._group.pause(read)
+        with suppress(DriverError):
+            self._group.pause(read)
 
     def trim_journal(self, partition: int, before: int) -> None:
         self._require_owned(partition)

@@ -87,10 +87,9 @@ def stored_of(
         found = insist(partial(consumer.committed, wanted, patience), COORDINATOR_MOVES, patience)
     except KafkaException:
         # Of a right to the group that is missing, only those who poll are told.
-        event = None if is_reading else consumer.poll(0)
-        problem = event.error() if event else None
-        if problem is not None and problem.code() not in _PASSING:
-            raise KafkaException(problem) from None
+        while not is_reading and (event := consumer.poll(0)) is not None:
+            if event.error() is not None and event.error().code() not in _PASSING:
+                raise KafkaException(event.error()) from None
         raise
     for at in found:
         if at.error is not None:
@@ -156,11 +155,12 @@ class GroupReader:
         # fetch at once, and gives up where there is no such position.
         self._reading.clear()
         consumer.assign([])
+        if self._listener is None:
+            return  # it leaves, and would wait for ever to be told who it is
         # Of this generation, for as long as the assignment holds: asked for later, it may be that
         # of no generation at all, which the broker does not refuse.
         proof = consumer.consumer_group_metadata() if consumer.memberid() else None
-        if self._listener is not None:
-            self._listener.assigned([self._source.ours_of(at) for at in places], proof)
+        self._listener.assigned([self._source.ours_of(at) for at in places], proof)
 
     def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._changed = True

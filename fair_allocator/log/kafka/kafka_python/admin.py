@@ -20,6 +20,10 @@ _COORDINATOR_MOVES: Final = (
 """What a cluster answers that has just been started, and never had a group perhaps."""
 
 
+_SETTLING_SECONDS: Final = 2.0
+"""How long a broker may not have heard of a topic that another has made."""
+
+
 class Admin:
     """See `driver.Admin`."""
 
@@ -43,11 +47,17 @@ class Admin:
     def settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         theirs = self._names.theirs
         resources = [ConfigResource(ConfigResourceType.TOPIC, theirs[topic]) for topic in topics]
-        with translated():
-            found = self._client.describe_configs(resources, config_filter="all")["topic"]
-        for name, settings in found.items():
-            if not settings:  # of an error there, the client says nothing
-                raise NotPermitted(f"the settings of {name} are not shown: DESCRIBE_CONFIGS")
+        deadline = time.monotonic() + _SETTLING_SECONDS
+        while True:
+            with translated():
+                found = self._client.describe_configs(resources, config_filter="all")["topic"]
+            hidden = [name for name, settings in found.items() if not settings]
+            if not hidden:
+                break
+            if time.monotonic() > deadline:
+                # Of an error, the client says nothing; this is the one that does not pass.
+                raise NotPermitted(f"the settings of {hidden[0]} are not shown: DESCRIBE_CONFIGS")
+            time.sleep(0.1)
         return {
             topic: {key: str(data["value"]) for key, data in found[theirs[topic]].items()}
             for topic in topics
