@@ -1,17 +1,26 @@
 """Exact fair selection, pure: no I/O, no clock, no threads, no logging.
 
-arms      what is known of each arm, and the exact line of its entitlement
-quotas    shares and tolerances as fractions
-forcing   who must be served now: max deficit or earliest deadline
-guarantee what is promised, under which rule
-fairness  which rule, quotas and bound are in force, and how changes take effect
-kinetic   the top of many moving lines
-draws     random numbers without a state
-learners  one file each over one small interface
-requests  open requests, and the answered ones that are remembered
-pool      the state machine of one pool
-regret    regret, r-regret and the paper's bounds
-compiling what mypyc must know of a class
+pool       how a pool is made, changed and stored
+decisions  how it decides: requests, rewards, arms that go and come back
+figures    what can be read of it; table shows it in rows
+fairness   which rule, quotas, bound and bank are in force
+admission  what of a change is safe now
+safety     which states are safe: the invariant that every promise rests on
+forcing    whom a plain request must serve: max deficit or earliest deadline
+general    whom a request must serve that names arms or slots
+guarantee  what is promised, under which rule
+arms       what is known of each arm, and the exact line of its entitlement
+presence   who is here: asleep, busy, eligible; all_but names those left out
+caps       most shares
+requests   open requests, and the answered ones that are remembered
+proposals  what a learner proposes, checked
+learners   one file each over one small interface
+among      which arms a learner may choose among
+kinetic    the top of many moving lines
+draws      random numbers without a state
+quotas     shares and tolerances as fractions; numbers and texts read what users hand in
+regret     regret, r-regret and the paper's bounds
+compiling  what mypyc must know of a class
 """
 
 from typing import Final

@@ -1,8 +1,11 @@
 """What a pool knows of each arm, in columns: counts, rewards, and the line of its entitlement.
 
-An arm's entitlement after round t is the line ``D(t) = (base + slope * t) / unit`` in integers
-of the arm's own unit. A change of quota bends the line and keeps its value, so nothing owed is
-lost; `unit` is the least common denominator of the value so far and the quota in force.
+An arm's entitlement is the line ``D = (base + slope * own) / unit`` in integers of the arm's own
+unit, where `own` is the arm's own clock: the slots of all requests that it was eligible for. The
+pool has one clock for all, and each arm knows how many slots of it it has missed; in a plain pool
+nobody misses any, and every clock shows the round. A change of quota bends the line and keeps its
+value, so nothing owed is lost; `unit` is the least common denominator of the value so far and
+the quota in force.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,12 +40,17 @@ _COLUMNS = (
     "base",
     "slope",
     "unit",
+    "missed",
+    "last",
 )
 
+_SINCE_2: Final = ("missed", "last")
+"""Columns that a state of version 1 does not have."""
 
-def _newcomer(round: int) -> tuple[int | float, ...]:
+
+def _newcomer(round: int, clock: int) -> tuple[int | float, ...]:
     """Return the columns' values for an arm that joins in `round`."""
-    return round, 0, 0, 0, 0, 0.0, 0, 0, 1
+    return round, 0, 0, 0, 0, 0.0, 0, 0, 1, 0, clock
 
 
 class Departed(NamedTuple):
@@ -51,15 +59,27 @@ class Departed(NamedTuple):
     forced: int
     observed: int
     total: float
+    pulls: int
 
     def joined_by(self, arms: "Arms", left: Iterable[int]) -> "Departed":
         """Return the sums with these arms, too."""
-        forced, observed, total = self
+        forced, observed, total, pulls = self
         for arm in left:
             forced += arms.forced[arm]
             observed += arms.observed[arm]
             total += arms.total[arm]
-        return Departed(forced, observed, total)
+            pulls += arms.pulls[arm]
+        return Departed(forced, observed, total, pulls)
+
+    @classmethod
+    def from_state(cls, sums: list[Any], rounds: int, arms: "Arms") -> "Departed":
+        """Return the sums of a state.
+
+        Version 1 has no pulls. There every round is one pull, of an arm that is here or has left.
+        """
+        forced, observed, total = sums[:3]
+        pulls = sums[3] if len(sums) > 3 else rounds - sum(arms.pulls)
+        return cls(forced, observed, total, pulls)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -82,10 +102,17 @@ class Arms:
     pending
         Assignments still waiting for their reward.
     base, slope, unit
-        The line of the arm's entitlement.
+        The line of the arm's entitlement, over its own clock.
+    missed
+        Slots of the pool's clock that the arm was not eligible for; negative if
+        requests that named it ran ahead of the clock. Out of date while the arm is `away`.
+    last
+        The arm's own clock at its last pull.
+    away
+        The arms that are asleep or busy, each with its own clock, which stands still.
     """
 
-    __slots__ = ("index", "names", *_COLUMNS)
+    __slots__ = ("away", "index", "names", *_COLUMNS)
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -99,42 +126,80 @@ class Arms:
         self.base: list[int] = []
         self.slope: list[int] = []
         self.unit: list[int] = []
+        self.missed: list[int] = []
+        self.last: list[int] = []
+        self.away: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def state(self) -> dict[str, list[str] | list[int] | list[float]]:
+    def state(self) -> dict[str, list[Any]]:
         """Return the columns as plain data."""
-        return {name: list(getattr(self, name)) for name in ("names", *_COLUMNS)}
+        columns = {name: list(getattr(self, name)) for name in ("names", *_COLUMNS)}
+        return {**columns, "away": sorted([arm, own] for arm, own in self.away.items())}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, list[Any]]) -> "Arms":
+    def from_state(cls, state: Mapping[str, list[Any]], clock: int) -> "Arms":
         """Make the columns that `state` gave."""
         arms = cls()
         arms.names = list(state["names"])
         arms.index = {name: arm for arm, name in enumerate(arms.names)}
         for name in _COLUMNS:
-            setattr(arms, name, list(state[name]))
+            if name in state or name not in _SINCE_2:
+                setattr(arms, name, list(state[name]))
+        arms.away = dict(state.get("away", []))
+        if "last" not in state:
+            # Version 1 did not say when an arm was last pulled: its waits are counted from here.
+            arms.missed, arms.last = [0] * len(arms), [clock] * len(arms)
         return arms
 
-    def join(self, names: Iterable[str], round: int) -> None:
+    def join(self, names: Iterable[str], round: int, clock: int = 0) -> None:
         """Add arms that take part from `round` on, entitled to nothing yet."""
         first = len(self.names)
         self.names.extend(names)
         added = len(self.names) - first
         self.index.update(zip(self.names[first:], range(first, len(self.names)), strict=True))
-        for name, value in zip(_COLUMNS, _newcomer(round), strict=True):
+        for name, value in zip(_COLUMNS, _newcomer(round, clock), strict=True):
             getattr(self, name).extend([value] * added)
 
-    def arranged(self, names: Iterable[str], round: int) -> tuple["Arms", list[int | None]]:
+    def arranged(
+        self, names: Iterable[str], round: int, clock: int
+    ) -> tuple["Arms", list[int | None]]:
         """Return new columns in the order of `names`, and for each its old index or None."""
         arms = Arms()
-        arms.join(names, round)
+        arms.join(names, round, clock)
         kept = [self.index.get(name) for name in arms.names]
-        for name, fresh in zip(_COLUMNS, _newcomer(round), strict=True):
+        for name, fresh in zip(_COLUMNS, _newcomer(round, clock), strict=True):
             column = getattr(self, name)
             setattr(arms, name, [fresh if old is None else column[old] for old in kept])
+        places = {old: new for new, old in enumerate(kept) if old is not None}
+        arms.away = {places[arm]: own for arm, own in self.away.items() if arm in places}
         return arms, kept
+
+    # -- clocks -------------------------------------------------------------------------------
+
+    def own(self, arm: int, clock: int) -> int:
+        """Return the arm's own clock when the pool's clock shows `clock`."""
+        return self.away[arm] if arm in self.away else clock - self.missed[arm]
+
+    def leave_clock(self, arm: int, clock: int) -> None:
+        """Stop the arm's own clock: it is asleep or busy."""
+        self.away[arm] = clock - self.missed[arm]
+
+    def join_clock(self, arm: int, clock: int) -> None:
+        """Let the arm's own clock go on where it stood."""
+        self.missed[arm] = clock - self.away.pop(arm)
+
+    def align(self, clock: int) -> None:
+        """Count every arm by the pool's clock from here on, with what each is entitled to kept."""
+        for arm in range(len(self)):
+            missed = clock - self.own(arm, clock)
+            self.base[arm] -= self.slope[arm] * missed
+            self.last[arm] += missed
+            self.missed[arm] = 0
+        self.away.clear()
+
+    # -- entitlement --------------------------------------------------------------------------
 
     def quota(self, arm: int) -> Fraction:
         """Return the quota in force."""
@@ -148,15 +213,20 @@ class Arms:
         """Return the quotas in force, by index."""
         return [self.quota(arm) for arm in range(len(self))]
 
-    def entitled(self, arm: int, round: int) -> Fraction:
-        """Return what the arm is entitled to after `round`, exactly."""
-        return Fraction(self.base[arm] + self.slope[arm] * round, self.unit[arm])
+    def entitled(self, arm: int, clock: int) -> Fraction:
+        """Return what the arm is entitled to so far, exactly."""
+        return Fraction(self.base[arm] + self.slope[arm] * self.own(arm, clock), self.unit[arm])
 
-    def shortfall(self, arm: int, round: int) -> int:
-        """Return ``floor(entitled) - pulls`` after `round`: above the bound is a violation."""
-        unit, slope = self.unit[arm], self.slope[arm]
-        rest = (self.base[arm] + slope * (round % unit)) // unit
-        return slope * (round // unit) + rest - self.pulls[arm]
+    def ahead(self, arm: int, clock: int, bound: int) -> int:
+        """Return by how much the entitlement exceeds pulls and `bound`, in the arm's unit."""
+        claims = self.unit[arm] * (self.pulls[arm] + bound)
+        return self.base[arm] + self.slope[arm] * self.own(arm, clock) - claims
+
+    def shortfall(self, arm: int, clock: int) -> int:
+        """Return ``floor(entitled) - pulls``: above the bound is a violation."""
+        unit, slope, own = self.unit[arm], self.slope[arm], self.own(arm, clock)
+        rest = (self.base[arm] + slope * (own % unit)) // unit
+        return slope * (own // unit) + rest - self.pulls[arm]
 
     def check_bend(self, arm: int, quota: Fraction) -> None:
         """Refuse a quota that would give the arm's entitlement an unwieldy denominator."""
@@ -167,16 +237,39 @@ class Arms:
                 "of its earlier quotas to go on exactly; choose a decimal one"
             )
 
-    def bend(self, arm: int, quota: Fraction, round: int) -> None:
-        """Let the entitlement grow by `quota` a round from `round` on, its value kept."""
-        value = self.base[arm] + self.slope[arm] * (round - 1)
+    def bend(self, arm: int, quota: Fraction, clock: int) -> None:
+        """Let the entitlement grow by `quota` a slot from here on, its value kept."""
+        own = self.own(arm, clock)
+        value = self.base[arm] + self.slope[arm] * own
         common = gcd(value, self.unit[arm])
         value, unit = value // common, self.unit[arm] // common
         wide = lcm(unit, quota.denominator)
         slope = quota.numerator * (wide // quota.denominator)
-        self.base[arm] = value * (wide // unit) - slope * (round - 1)
+        self.base[arm] = value * (wide // unit) - slope * own
+        self.last[arm] = own  # waits are counted under the quota in force
         self.slope[arm] = slope
         self.unit[arm] = wide
+
+    def keep_within_bank(self, arm: int, clock: int, slots: int, bank: int) -> None:
+        """Count a learner's pull only as far as it leaves the arm at most `bank` pulls ahead.
+
+        The pull is in `pulls` and the request on the clock. What does not count raises the
+        entitlement: never above what it was before the request plus the pull itself.
+        """
+        unit, slope = self.unit[arm], self.slope[arm]
+        entitled = self.base[arm] + slope * self.own(arm, clock)
+        before = entitled - min(unit, slope * slots)
+        least = min(before + unit, unit * (self.pulls[arm] - bank))
+        if least > entitled:
+            self.base[arm] += least - entitled
+
+    def forgive(self, arm: int, clock: int, bank: int) -> bool:
+        """Leave the arm at most `bank` pulls ahead; tell whether it was further."""
+        excess = self.unit[arm] * -bank - self.ahead(arm, clock, 0)
+        if excess <= 0:
+            return False
+        self.base[arm] += excess
+        return True
 
     def mean(self, arm: int) -> float | None:
         """Return the mean of the observed rewards, None while there is none."""

@@ -4,15 +4,20 @@ A restored or replayed pool therefore draws exactly what the first run drew, wha
 in between and in whatever order it is asked.
 """
 
+from collections.abc import Iterator
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import numpy as np
 
+from fair_allocator.core.among import Among
 from fair_allocator.core.compiling import mypyc_attr
 
 _MASK = (1 << 64) - 1
+
+_STEP_BITS: Final = 8
+"""Purposes are below 2**8; one that needs many numbers has them at steps of that."""
 
 
 def _mixed(x: int) -> int:
@@ -50,6 +55,30 @@ class Draws:
     def below(self, bound: int, round: int, purpose: int) -> int:
         """Return an integer in ``range(bound)``, even to within bound / 2**64."""
         return self._word(round, purpose) * bound >> 64
+
+    def shuffled(self, bound: int, round: int, purpose: int) -> Iterator[int]:
+        """Yield ``range(bound)`` in a random order; the first is what `below` returns."""
+        moved: dict[int, int] = {}
+        for step in range(bound):
+            place = step + self.below(bound - step, round, purpose + (step << _STEP_BITS))
+            yield moved.get(place, place)
+            moved[place] = moved.get(step, step)
+
+    def sample(self, count: int, among: Among, round: int, purpose: int) -> list[int]:
+        """Return `count` different arms of `among`, any such set with equal probability."""
+        arms = among.named
+        if arms is None and 2 * len(among) < among.size:
+            arms = list(among)
+        found: list[int] = []
+        # No generator expression here: compiled, it would go through all of them first.
+        for place in self.shuffled(among.size if arms is None else len(arms), round, purpose):
+            if arms is not None:
+                found.append(arms[place])
+            elif place in among:
+                found.append(place)
+            if len(found) == count:
+                break
+        return found
 
     def generator(self, round: int, purpose: int) -> "np.random.Generator":
         """Return numpy's generator for a round that needs many numbers at once."""

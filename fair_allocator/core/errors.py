@@ -2,7 +2,10 @@
 
 FairAllocatorError
 ├── InvalidPool      quotas, tolerance, rule or learner that cannot be served (a ValueError)
-├── InvalidReward    a reward that is not a number in [0, 1] (a ValueError)
+├── InvalidRequest   a request that names no usable arms or slots (a ValueError)
+│   ├── NobodyFree   every eligible arm is asleep, busy or at its cap
+│   └── NobodyLeft   every eligible arm was given the request before
+├── InvalidReward    a reward that is not a number in [0, 1], or for another arm (a ValueError)
 └── InvalidState     plain data that does not describe a pool (a ValueError)
 """
 
@@ -15,8 +18,24 @@ class InvalidPool(FairAllocatorError, ValueError):
     """A pool's configuration cannot be served; nothing was changed."""
 
 
+class InvalidRequest(FairAllocatorError, ValueError):
+    """A request names arms or slots that cannot be served; nothing was counted."""
+
+
+class NobodyFree(InvalidRequest):
+    """Every arm that could take the request is asleep, busy or at its cap; nothing was counted."""
+
+
+class NobodyLeft(InvalidRequest):
+    """Every arm that could take the request was given it before; nothing was counted."""
+
+
 class InvalidReward(FairAllocatorError, ValueError):
-    """A reward is not a finite number in [0, 1]; nothing was counted."""
+    """A reward is not a finite number in [0, 1], or not for this arm; nothing was counted."""
+
+
+class LearnerWarning(UserWarning):
+    """A learner failed or chose what it must not; the pool decided without it."""
 
 
 class InvalidState(FairAllocatorError, ValueError):
@@ -29,4 +48,6 @@ def shown(value: object) -> str:
         text = repr(value)
     except ValueError:
         return f"{type(value).__name__} of too many digits to print"
+    except Exception:
+        return f"{type(value).__name__} that cannot be shown"
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,107 +1,173 @@
-"""Which rule, quotas and bound are in force, and how a change takes effect with nothing lost.
+"""Which rule, quotas, bound and bank are in force, and how a change takes effect.
 
-A change sets what is *wanted*; what is *in force* follows as soon as the guarantee allows:
+A change says what is *wanted*. What can do no harm is in force at once: an arm that leaves, a quota
+that falls, a tolerance that rises, a bank that grows. Everything else, a quota that rises, an arm
+that joins, a bound or a bank that comes down, is in force as soon as the state is safe with it
+(`safety`). That is asked again after every request, in large pools after a few. No rule can keep a
+promise from an unsafe state.
 
-- Under max deficit everything is taken over at once as long as the arms with a quota times the
-  largest quota, each at its highest since nobody was last owed, stay below 1.
-- Under earliest deadline each arm takes its new quota in the first round in which it is owed
-  nothing or was just pulled; an increase also waits for room. A quota that falls, or leaves with
-  its arm, makes room only once it has paid for the pulls it was served ahead of time: otherwise
-  a share handed from arm to arm would be served early by each, at the cost of the others.
-- Whatever else is wanted (another rule, a lower bound) is taken over in the first round in which
-  nobody is owed anything, which the rules reach by themselves while quotas sum to less than 1.
-
-A lower tolerance triggers service at once, but the old deadlines and the old bound stay until
-nobody is owed. docs/theory.md has the reasons.
+Max deficit needs more than a safe state: it takes over, or goes on after a change, only when nobody
+is owed. Until then earliest deadline serves, which needs nothing else. docs/theory.md has the
+proofs.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from heapq import heappop, heappush
 from typing import Any
 
+from fair_allocator.core.admission import ATTEMPTS, PROMPT, Admission
+from fair_allocator.core.among import Among
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.errors import InvalidPool
-from fair_allocator.core.forcing import RULES, Forcing, Terms, owed_from
-from fair_allocator.core.guarantee import Epoch, Guarantee, Standing, extent, resolve_rule
+from fair_allocator.core.forcing import RULES, Forcing, Terms
+from fair_allocator.core.general import General
+from fair_allocator.core.guarantee import (
+    CHOICES,
+    REQUESTS,
+    Epoch,
+    Guarantee,
+    Standing,
+    one_of,
+    resolve_rule,
+)
 from fair_allocator.core.kinetic import NOBODY
-from fair_allocator.core.quotas import compare_sum_to_one, fits_below_one, weight
+from fair_allocator.core.quotas import compare_sum_to_one
+from fair_allocator.core.safety import Line, least_safe_bound
+
+Listener = Callable[[Epoch], None]
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Wish:
+    """What a pool is configured to: its quotas, tolerance, rule, kind of requests and bank."""
+
+    __slots__ = ("bank", "choice", "quotas", "requests", "tolerance")
+
+    def __init__(
+        self,
+        quotas: Sequence[Fraction],
+        tolerance: Fraction,
+        choice: object,
+        requests: object,
+        bank: int | None,
+    ) -> None:
+        self.quotas = quotas
+        self.tolerance = tolerance
+        self.choice = one_of(choice, "rule", CHOICES)
+        self.requests = one_of(requests, "requests", REQUESTS)
+        self.bank = bank
+
+    def rule(self) -> str:
+        """Return the rule to serve them by, or refuse a choice without a guarantee."""
+        return resolve_rule(self.choice, self.quotas, self.requests)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Fairness:
     """The fair side of a pool: whom it must serve, under which rule, with which promise.
 
-    It begins with what is in force; what is wanted comes by `begun`, `changed` or `from_state`.
-    `on_epoch` is told whenever something else comes into force.
+    `on_epoch` is called whenever something else comes into force.
     """
 
-    settled: bool
-    """Whether no pull can make anything else come into force."""
-
-    def __init__(
-        self,
-        arms: Arms,
-        rule: str,
-        terms: Terms,
-        epoch: int,
-        peak: tuple[int, Fraction],
-        reserved: list[tuple[int, int]],
-        on_epoch: Callable[[Epoch], None] | None,
-    ) -> None:
+    def __init__(self, arms: Arms, wish: Wish, rule: str, bound: int, epoch: int) -> None:
         self.rule = rule
+        self.bound = bound
         self.epoch = epoch
+        self.bank: int | None = None
         self._arms = arms
-        self._terms = terms
-        self._peak = peak
-        self._reserved = reserved
-        self._on_epoch = on_epoch
-        self._forcing: Forcing | None = None
+        self._on_epoch: Listener | None = None
+        self._pause = 0
+        self._want(arms, wish)
 
     @classmethod
-    def begun(
-        cls,
-        arms: Arms,
-        quotas: Sequence[Fraction],
-        tolerance: Fraction,
-        choice: str | Any,
-        on_epoch: Callable[[Epoch], None] | None,
-    ) -> "Fairness":
+    def begun(cls, arms: Arms, wish: Wish, on_epoch: Listener | None) -> "Fairness":
         """Make the fair side of a new pool."""
-        rule, terms = resolve_rule(choice, quotas), Terms(0, 0, early=False)
-        fairness = cls(arms, rule, terms, 0, (0, Fraction(0)), [], on_epoch)
-        fairness._want(arms, quotas, tolerance, choice)
-        fairness._take_over(1)
+        fairness = cls(arms, wish, wish.rule(), 0, 0)
+        fairness.bound = fairness.allowed
+        fairness._renew()
+        fairness._on_epoch = on_epoch
+        fairness._announce(fairness._admit(0), 0, 1)
         return fairness
+
+    def _want(self, arms: Arms, wish: Wish) -> None:
+        """Note what is wanted, and which of it is not in force."""
+        self._arms = arms
+        self.wish = wish
+        self._rule = wish.rule()
+        tolerance = wish.tolerance
+        self.allowed = tolerance.numerator // tolerance.denominator
+        self._wanted = {
+            arm: quota for arm, quota in enumerate(wish.quotas) if not arms.has_quota(arm, quota)
+        }
+        self._renew()
+
+    def _renew(self) -> None:
+        """Note what the hot path asks in every round, after something came into force."""
+        full = self.rule == "earliest-deadline" and compare_sum_to_one(self._arms.quotas()) == 0
+        self._terms = Terms(self.allowed, self.bound, early=full)
+        self._forcing: Forcing | None = None
+        self._general: General | None = None
+        self.changing = (
+            bool(self._wanted)
+            or self.rule != self._rule
+            or self.bound != self.allowed
+            or self.bank != self.wish.bank
+        )
 
     # -- the hot path -------------------------------------------------------------------------
 
-    def pick(self, round: int) -> int:
-        """Return the arm that must be served in `round`, `NOBODY` if the learner may choose."""
+    def pick(self, slot: int) -> int:
+        """Return the arm that a plain request must serve, `NOBODY` if the learner may choose.
+
+        `slot` is what the pool's clock will show after the request.
+        """
         forcing = self._forcing
         if forcing is None:
             if self.rule == "none":
                 return NOBODY
-            forcing = self._forcing = RULES[self.rule](self._arms, self._terms, round)
-        arm = forcing.pick(round)
-        if arm < 0 and self._changing:
-            self._take_over(round)
-            return self.pick(round)
-        return arm
+            forcing = self._forcing = RULES[self.rule](self._arms, self._terms, slot)
+        return forcing.pick(slot)
 
-    def pulled(self, arm: int, round: int, forced: bool) -> None:
-        """Take in a pull of `round`, already counted; need not be told of a free one if settled."""
-        if not self.settled:
-            self._advance([arm], round + 1, pulled=arm, forced=forced)
-        if forced and self._forcing is not None:
-            self._forcing.served(arm, round)
+    def pulled(self, arm: int, clock: int, forced: bool) -> None:
+        """Take in a pull that was counted; callers may skip free ones if there is no bank."""
+        if not forced:
+            if self.bank is not None:
+                self._arms.keep_within_bank(arm, clock, 1, self.bank)
+        elif self._forcing is not None:
+            self._forcing.served(arm, clock)
 
-    def catch_up(self, epoch: int, round: int) -> None:
-        """Follow a recorded decision of `round`: nobody was owed if its epoch is a later one."""
+    def follow(self, epoch: int) -> None:
+        """Prepare for a pull that was decided before, in `epoch`.
+
+        Releases before 0.2 let changes in at other moments: their numbers may be higher.
+        """
         self._forcing = None
-        if epoch > self.epoch:
-            self._take_over(round)
+        self.epoch = max(self.epoch, epoch)
+
+    def serve(self, eligible: Among, clock: int, slots: int) -> list[int]:
+        """Return the arms that a request must serve that may name arms and slots."""
+        return self._served_by(clock).serve(eligible, clock, slots)
+
+    def count(
+        self, eligible: Among, clock: int, slots: int, forced: list[int], chosen: list[int]
+    ) -> int:
+        """Count such a request; return what the clock shows after it."""
+        general = self._served_by(clock)
+        return general.count(eligible, clock, slots, forced, chosen, self.bank)
+
+    def leave(self, arm: int, clock: int) -> None:
+        """Stop the clock of an arm that goes away."""
+        self._served_by(clock).leave(arm, clock)
+
+    def come_back(self, arm: int, clock: int) -> None:
+        """Restart the clock of an arm that comes back."""
+        self._served_by(clock).come_back(arm, clock)
+
+    def _served_by(self, clock: int) -> General:
+        if self._general is None:
+            self._general = General(self._arms, self._terms, clock)
+        return self._general
 
     # -- what is in force ---------------------------------------------------------------------
 
@@ -109,245 +175,144 @@ class Fairness:
     def guarantee(self) -> Guarantee:
         """Return what is promised now."""
         if self.rule == "none":
-            return Guarantee("none", None, None, changing=False)
-        return Guarantee(self.rule, self._terms.bound, self._terms.tolerance, self._changing)
+            return Guarantee("none", None, None, False, self.wish.requests, None)
+        return Guarantee(
+            self.rule, self.bound, self.allowed, self.changing, self.wish.requests, self.bank
+        )
 
     @property
     def wanted(self) -> dict[int, Fraction]:
         """Return the quotas that are still to take effect, by arm."""
         return dict(self._wanted)
 
-    def _look_around(self) -> None:
-        """Note what the hot path asks in every round: whether anything is yet to take effect."""
-        terms, wanted = self._terms, bool(self._wanted)
-        self._changing = wanted or self.rule != self._rule or terms.bound != terms.tolerance
-        self.settled = not (wanted or self._reserved or (terms.early and not self._full))
+    def lines(self, clock: int) -> list[Line]:
+        """Return every arm as the test of a safe state sees it."""
+        arms, bound = self._arms, self.bound
+        return [
+            (arms.ahead(arm, clock, bound), arms.slope[arm], arms.unit[arm])
+            for arm in range(len(arms))
+        ]
 
     # -- plain data ---------------------------------------------------------------------------
 
     def state(self) -> dict[str, object]:
         """Return what is in force and wanted beyond the lines in `Arms`, as plain data."""
+        wish = self.wish
         return {
-            "choice": self.choice,
-            "tolerance": str(self.tolerance),
+            "choice": wish.choice,
+            "tolerance": str(wish.tolerance),
+            "requests": wish.requests,
             "epoch": self.epoch,
             "rule": self.rule,
-            "terms": list(self._terms),
+            "terms": [self.allowed, self.bound],
             "wanted": [[arm, str(quota)] for arm, quota in sorted(self._wanted.items())],
-            "queue": list(self._queue),
-            "reserved": sorted(map(list, self._reserved)),
-            "peak": [self._peak[0], str(self._peak[1])],
+            "bank": [self.bank, wish.bank],
+            "pause": self._pause,
         }
 
     @classmethod
     def from_state(
-        cls, arms: Arms, state: Mapping[str, Any], on_epoch: Callable[[Epoch], None] | None
+        cls, arms: Arms, state: Mapping[str, Any], on_epoch: Listener | None
     ) -> "Fairness":
         """Make the fair side that `state` gave."""
-        terms = Terms(*state["terms"])
-        peak = state["peak"][0], Fraction(state["peak"][1])
-        reserved = [(until, load) for until, load in state["reserved"]]
-        fairness = cls(arms, state["rule"], terms, state["epoch"], peak, reserved, on_epoch)
         quotas = arms.quotas()
         for arm, quota in state["wanted"]:
             quotas[arm] = Fraction(quota)
-        fairness._want(arms, quotas, Fraction(state["tolerance"]), state["choice"])
-        fairness._terms = terms
-        fairness._queue = dict.fromkeys(state["queue"])
-        fairness._look_around()
+        bank, wanted_bank = state.get("bank", (None, None))
+        requests = state.get("requests", "plain")
+        tolerance = Fraction(state["tolerance"])
+        wish = Wish(quotas, tolerance, state["choice"], requests, wanted_bank)
+        fairness = cls(arms, wish, state["rule"], state["terms"][1], state["epoch"])
+        fairness.bank = bank
+        fairness._renew()
+        fairness._pause = state.get("pause", 0)
+        fairness._on_epoch = on_epoch
         return fairness
 
     # -- changes ------------------------------------------------------------------------------
 
     def changed(
-        self,
-        arms: Arms,
-        quotas: Sequence[Fraction],
-        tolerance: Fraction,
-        choice: str | Any,
-        round: int,
-        on_epoch: Callable[[Epoch], None],
+        self, arms: Arms, wish: Wish, clock: int, round: int, on_epoch: Listener
     ) -> "Fairness":
-        """Return one that wants other quotas (one per arm of `arms`), tolerance or rule.
+        """Return one that wants something else (one quota for each arm of `arms`).
 
         `round` is the next to be played. This one is left as it is, and so is `arms` if the
-        change is refused.
+        change is refused. `on_epoch` is told what is in force with it.
         """
-        other = Fairness(
-            self._arms,
-            self.rule,
-            self._terms,
-            self.epoch,
-            self._peak,
-            list(self._reserved),
-            on_epoch,
-        )
-        other._change(arms, quotas, tolerance, choice, round)
-        other._on_epoch = self._on_epoch
-        return other
-
-    def _change(
-        self,
-        arms: Arms,
-        quotas: Sequence[Fraction],
-        tolerance: Fraction,
-        choice: str | Any,
-        round: int,
-    ) -> None:
-        rule = resolve_rule(choice, quotas)
+        rule = wish.rule()
         if "none" in (rule, self.rule) and rule != self.rule:
             raise InvalidPool(
                 "rule 'none' cannot be switched on or off at run time; make a new pool"
             )
-        for arm, quota in enumerate(quotas):
+        for arm, quota in enumerate(wish.quotas):
             arms.check_bend(arm, quota)
-        for arm, name in enumerate(self._arms.names):
-            if name not in arms.index:
-                self._reserve(arm, weight(self._arms.quota(arm)), round)
-        self._want(arms, quotas, tolerance, choice)
-        if rule == "none" or self._is_nobody_owed(round):
-            self._take_over(round)
-        elif self.rule == self._rule == "max-deficit" and self._raise_peak(quotas, round):
-            self._bend(list(self._wanted), round)
-        elif self.rule == "earliest-deadline":
-            self._announce([], round)
-            self._advance(list(self._wanted), round)
-        else:
-            self._announce([], round)
+        other = Fairness(arms, wish, self.rule, self.bound, self.epoch)
+        other.bank = self.bank
+        other._on_epoch = on_epoch
+        fallen = other._admit_harmless(clock)
+        other._renew()
+        other._announce([*fallen, *other._admit(clock)], clock, round)
+        other._on_epoch = self._on_epoch
+        return other
 
-    def _want(
-        self, arms: Arms, quotas: Sequence[Fraction], tolerance: Fraction, choice: str | Any
-    ) -> None:
-        self._arms = arms
-        self.choice = choice
-        self.tolerance = tolerance
-        self._rule = resolve_rule(choice, quotas)
-        self._wanted = {
-            arm: quota for arm, quota in enumerate(quotas) if not arms.has_quota(arm, quota)
-        }
-        self._queue: dict[int, None] = {}
-        self._lowering = sum(quota < arms.quota(arm) for arm, quota in self._wanted.items())
-        self._load = sum(weight(arms.quota(arm)) for arm in range(len(arms)))
-        self._load += sum(load for _, load in self._reserved)
-        self._full = compare_sum_to_one(quotas) == 0
-        whole = tolerance.numerator // tolerance.denominator
-        self._terms = Terms(
-            tolerance=whole,
-            bound=max(whole, self._terms.bound),
-            early=self.rule == "earliest-deadline" and (self._full or self._terms.early),
-        )
-        self._forcing = None
-        self._look_around()
+    def _admit_harmless(self, clock: int) -> list[int]:
+        """Put in force what keeps any safe state safe; return the arms whose quota fell."""
+        arms, wanted, bank = self._arms, self._wanted, self.wish.bank
+        fallen = [arm for arm, quota in wanted.items() if quota < arms.quota(arm)]
+        for arm in fallen:
+            arms.bend(arm, wanted.pop(arm), clock)
+        if self.allowed > self.bound:
+            self.bound = self.allowed
+        if bank is None or (self.bank is not None and bank > self.bank):
+            self.bank = bank
+        if self.rule == "max-deficit" and (fallen or self._rule == "earliest-deadline"):
+            self.rule = "earliest-deadline"
+        return fallen
 
-    def _is_nobody_owed(self, round: int) -> bool:
-        arms, terms = self._arms, self._terms
-        return all(owed_from(arms, terms, arm) > round for arm in range(len(arms)))
-
-    def _raise_peak(self, quotas: Sequence[Fraction], round: int) -> bool:
-        """Stretch what max deficit's proof must cover since nobody was owed, if it can be.
-
-        An arm that loses its quota while it is owed still has to be served.
-        """
-        arms, terms = self._arms, self._terms
-        count = sum(
-            quota.numerator > 0 or owed_from(arms, terms, arm) <= round
-            for arm, quota in enumerate(quotas)
-        )
-        count = max(count, self._peak[0])
-        largest = max(extent(quotas)[1], self._peak[1])
-        if count * largest >= 1:
-            return False
-        self._peak = count, largest
-        return True
-
-    def _take_over(self, round: int) -> None:
-        """Put all that is wanted in force: nobody is owed anything in `round`."""
-        self.rule = self._rule
-        self._terms = Terms(
-            tolerance=self._terms.tolerance,
-            bound=self._terms.tolerance,
-            early=self.rule == "earliest-deadline" and self._full,
-        )
-        self._reserved = []
-        self._bend(list(self._wanted), round)
-        self._peak = extent(self._arms.quotas())
-        self._forcing = None
-
-    def _advance(
-        self, candidates: Iterable[int], round: int, pulled: int = NOBODY, *, forced: bool = False
-    ) -> None:
-        """Let arms take their wanted quotas that are owed nothing in `round`, or just `pulled`.
-
-        What an arm is owed right after a pull has not been weighed against the others yet.
-        """
-        if self.rule != "earliest-deadline":
+    def advance(self, clock: int, round: int) -> None:
+        """After a request, try again to put in force what still waits."""
+        if self._pause:
+            self._pause -= 1
             return
-        while self._reserved and self._reserved[0][0] < round:
-            self._load -= heappop(self._reserved)[1]
-        ready = []
-        for arm in candidates:
-            if arm in self._wanted and self._may_bend(arm, round, pulled):
-                if self._wanted[arm] < self._arms.quota(arm):
-                    ready.append(arm)
-                    self._settle(arm, round)
-                else:
-                    self._queue[arm] = None
-        while self._queue:
-            arm = next(iter(self._queue))
-            if self._may_bend(arm, round, pulled):
-                if not self._has_room(arm):
-                    break
-                ready.append(arm)
-                self._settle(arm, round)
-            del self._queue[arm]
-        if ready:
-            self._bend(ready, round, served=pulled if forced else NOBODY)
-        if self._terms.early and not (self._full or self._wanted or self._reserved):
-            self._terms = self._terms._replace(early=False)
-            self._forcing = None
-        self._look_around()
+        before = self.bound, self.rule, self.bank
+        admitted = self._admit(clock)
+        if admitted or before != (self.bound, self.rule, self.bank):
+            self._announce(admitted, clock, round)
 
-    def _may_bend(self, arm: int, round: int, pulled: int) -> bool:
-        return arm == pulled or owed_from(self._arms, self._terms, arm) > round
+    def _admit(self, clock: int) -> list[int]:
+        """Put in force what is wanted and safe; return the arms that stand otherwise by it."""
+        arms, bound, rule, bank = self._arms, self.bound, self.rule, self.bank
+        lines, slack = self.lines(clock), self.bound - self.allowed
+        nobody_owed = all(ahead + slack * unit <= 0 for ahead, _, unit in lines)
+        admitted, tests = list(self._wanted), 1
+        if rule == "none" or nobody_owed:
+            self.bound, self.bank = self.allowed, self.wish.bank
+        else:
+            most = None if self.wish.bank is None else bound + self.wish.bank
+            admission = Admission(lines, arms.quotas(), self._wanted, most, slack)
+            admitted, tests = admission.quotas, admission.tests
+            self.bound -= admission.steps
+            if admission.bank:
+                self.bank = self.wish.bank
+        for arm in admitted:
+            arms.bend(arm, self._wanted.pop(arm), clock)
+        if nobody_owed:
+            self.rule = self._rule
+        elif rule == "max-deficit" and (admitted or self.bound < bound):
+            self.rule = "earliest-deadline"
+        if self.bank is not None and self.bank != bank:
+            raised = {arm for arm in range(len(arms)) if arms.forgive(arm, clock, self.bank)}
+            for arm in range(len(arms)):
+                arms.last[arm] = arms.own(arm, clock)  # the bank bounds waits from here on
+            admitted += sorted(raised.difference(admitted))
+        if admitted or (bound, rule, bank) != (self.bound, self.rule, self.bank):
+            self._renew()
+        # In large pools, a look at 64 arms for every request that passes meanwhile.
+        looks = min(tests, ATTEMPTS) * len(lines)
+        self._pause = looks // 64 if self.changing and len(lines) > PROMPT else 0
+        return admitted
 
-    def _has_room(self, arm: int) -> bool:
-        """Tell whether a quota may rise; if none is left to fall, the sum is the wanted one."""
-        if not self._lowering and not self._reserved:
-            return True
-        change = weight(self._wanted[arm]) - weight(self._arms.quota(arm))
-        return fits_below_one(self._load + change)
-
-    def _settle(self, arm: int, round: int) -> None:
-        """Account for a quota that is about to change."""
-        old, new = self._arms.quota(arm), self._wanted[arm]
-        self._load += weight(new) - weight(old)
-        if new < old:
-            self._lowering -= 1
-            self._load += self._reserve(arm, weight(old) - weight(new), round)
-
-    def _reserve(self, arm: int, load: int, round: int) -> int:
-        """Keep what an arm gives up until it has paid for its pulls; return what is kept."""
-        arms = self._arms
-        if not arms.slope[arm] or self.rule != "earliest-deadline":
-            return 0
-        terms, slope, unit = self._terms, arms.slope[arm], arms.unit[arm]
-        ahead = unit * (arms.pulls[arm] + terms.bound) - arms.base[arm]
-        # The learner's pulls need no paying: a served one is due this soon.
-        longest = unit * (1 + terms.bound - terms.tolerance)
-        until = min(-(-ahead // slope), round - 1 - (-longest // slope))
-        if until < round:
-            return 0
-        heappush(self._reserved, (until, load))
-        return load
-
-    def _bend(self, ready: Sequence[int], round: int, served: int = NOBODY) -> None:
-        """Put the wanted quotas of these arms in force from `round` on."""
-        for arm in ready:
-            self._arms.bend(arm, self._wanted.pop(arm), round)
-            if self._forcing is not None and arm != served:
-                self._forcing.refile(arm, round)
-        self._look_around()
-        self._announce(ready, round)
+    # -- epochs -------------------------------------------------------------------------------
 
     def announce(self, epochs: Iterable[Epoch]) -> None:
         """Tell what came into force by a change that is now settled."""
@@ -355,18 +320,25 @@ class Fairness:
             if self._on_epoch is not None:
                 self._on_epoch(epoch)
 
-    def _announce(self, changed: Sequence[int], round: int) -> None:
+    def _announce(self, changed: Sequence[int], clock: int, round: int) -> None:
         self.epoch += 1
         if self._on_epoch is not None:
-            self._on_epoch(self.in_force(changed, round))
+            self._on_epoch(self.in_force(changed, clock, round))
 
-    def in_force(self, named: Iterable[int], round: int) -> Epoch:
+    def secure(self, clock: int, round: int) -> None:
+        """Promise no more than can be kept, where an older release let a change in too early."""
+        more = 0 if self.rule == "none" else least_safe_bound(self.lines(clock))
+        if more:
+            self.bound += more
+            self._renew()
+            self._announce([], clock, round)
+
+    def in_force(self, named: Iterable[int], clock: int, round: int) -> Epoch:
         """Return what is in force from `round` on, with where the named arms stand."""
-        arms, bound = self._arms, self.guarantee.bound
+        arms = self._arms
         standings = {
-            arms.names[arm]: Standing(
-                arms.quota(arm), arms.entitled(arm, round - 1), arms.pulls[arm]
-            )
+            arms.names[arm]: Standing(arms.quota(arm), arms.entitled(arm, clock), arms.pulls[arm])
             for arm in named
         }
-        return Epoch(self.epoch, round, self.rule, self.tolerance, bound, standings)
+        bound = self.guarantee.bound
+        return Epoch(self.epoch, round, self.rule, self.wish.tolerance, bound, standings)

@@ -13,14 +13,12 @@ by a kinetic tournament of deficits once there are more than a few.
 
 from abc import ABC, abstractmethod
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from fair_allocator.core.arms import SMALL, Arms
 from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.kinetic import NOBODY, Tournament
-
-NEVER: Final = 1 << 200
-"""A round that does not come."""
+from fair_allocator.core.safety import NEVER
 
 CROWD = 32
 """Owed arms up to which comparing them all beats the tournament (benchmarks/crossover.py).

@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from fair_allocator.core.errors import InvalidPool
+from fair_allocator.core.errors import InvalidPool, shown
 from fair_allocator.core.forcing import RULES
-from fair_allocator.core.quotas import readable, weight
+from fair_allocator.core.quotas import Number, parse_number, readable, weight
 
 CHOICES = ("auto", *RULES, "none")
 """What a user may ask for; "none" forces nothing and guarantees nothing."""
+
+
+REQUESTS = ("plain", "any")
+"""What the requests of a pool may ask for: any arm and one slot, or named arms and several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,23 +28,98 @@ class Guarantee:
     bound
         No arm's ``floor(entitled) - pulls`` exceeds this; None where nothing is promised.
     wanted
-        The bound that the configured tolerance asks for, in force once nobody is owed.
+        The bound that the configured tolerance asks for.
     changing
-        Whether a change of quotas, tolerance or rule is still taking effect.
+        Whether a change of quotas, tolerance, rule or bank is still taking effect.
+    requests
+        "plain" or "any": whether requests may name arms and slots.
+    bank
+        How many pulls an arm can be ahead by the learner's choices; None: any number.
     """
 
     rule: str
     bound: int | None
     wanted: int | None
     changing: bool
+    requests: str = "plain"
+    bank: int | None = None
+
+    @property
+    def window(self) -> int | None:
+        """By how many pulls, plus one, an arm can fall short in any stretch; None: no limit.
+
+        In every stretch in which an arm is entitled to x, it gets more than ``x - 1 - window``
+        pulls, wherever the stretch begins.
+        """
+        if self.bound is None or self.bank is None:
+            return None
+        return self.bound + self.bank
+
+    def longest_wait(self, quota: Number, slots: int = 1) -> int | None:
+        """Return how many slots in a row an arm of this quota can go without a pull.
+
+        In requests of up to `slots` slots each, of which an arm is entitled to one at most. None
+        if there is no limit: without a bank an arm can live on what it was given before. Where
+        requests name arms, an arm that was served ahead of time, to make room for absent ones,
+        can wait for that many pulls longer.
+
+        >>> guarantee = Guarantee("earliest-deadline", 0, 0, False, "plain", 1)
+        >>> guarantee.longest_wait("0.2"), guarantee.longest_wait("0.5", slots=10)
+        (9, 19)
+        """
+        share = parse_number(quota, "quota")
+        if self.window is None or not share:
+            return None
+        accrued = min(share, Fraction(1, slots))  # a slot, at least
+        return -(-(1 + self.window) * accrued.denominator // accrued.numerator) - 1
 
     def __str__(self) -> str:
         if self.bound is None:
             return "no guarantee: rule 'none' serves no arm's quota, it is for simulation only"
         text = f"{self.rule}: no arm is ever more than {self.bound} pulls short of its entitlement"
         if self.bound != self.wanted:
-            text += f" ({self.wanted} as soon as nobody is owed)"
+            text += f" ({self.wanted} as soon as it can be promised)"
         return text
+
+    def sentences(self) -> tuple[str, ...]:
+        """Return rule, bound, window and conditions, a sentence each.
+
+        >>> for sentence in Guarantee("max-deficit", 0, 0, False).sentences():
+        ...     print(sentence)
+        Rule: max deficit serves the arm that is owed most.
+        Bound: after every request every arm has at least floor(entitled) - 0 pulls.
+        Window: none; an arm that was ahead can go without a pull until its entitlement catches up.
+        Conditions: a request may go to any arm and takes one.
+        """
+        if self.bound is None:
+            return (str(self),)
+        return (
+            _RULE_SENTENCES[self.rule],
+            (
+                f"Bound: after every request every arm has at least floor(entitled) - {self.bound} "
+                "pulls."
+            ),
+            "Window: none; an arm that was ahead can go without a pull until its entitlement "
+            "catches up."
+            if self.window is None
+            else "Window: in any stretch in which an arm is entitled to x it gets more than "
+            f"x - {1 + self.window} pulls"
+            + (
+                "."
+                if self.requests == "plain"
+                else ", fewer if it was served ahead of time before."
+            ),
+            "Conditions: a request may go to any arm and takes one."
+            if self.requests == "plain"
+            else "Conditions: requests may name arms and take several; an arm is entitled to its "
+            "quota of the slots of those requests it was eligible for, at most 1 a request.",
+        )
+
+
+_RULE_SENTENCES = {
+    "max-deficit": "Rule: max deficit serves the arm that is owed most.",
+    "earliest-deadline": "Rule: earliest deadline serves the owed arm that is due first.",
+}
 
 
 class Standing(NamedTuple):
@@ -49,6 +128,10 @@ class Standing(NamedTuple):
     quota: Fraction
     entitled: Fraction
     pulls: int
+    cap: Fraction | None = None
+    """Its most share, and how many pulls that allows so far; None where they were not asked for."""
+    capped: Fraction | None = None
+    away: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +142,10 @@ class Epoch:
     ----------
     number, round
         Epochs are numbered from 1; `round` is the first one played under this.
+    rule, bound
+        The serving rule and the bound in force; no bound under rule "none".
+    tolerance
+        The tolerance as configured.
     arms
         Where the arms stand whose quota took effect with it; all others go on as before.
     """
@@ -82,7 +169,7 @@ class Change:
     claims_ended
         For each arm that left while owed something, what its entitlement was ahead by.
     waiting
-        Quotas that take effect only when the guarantee allows.
+        Quotas that take effect as soon as they are safe.
     guarantee
         What is promised from the next round on.
     """
@@ -94,12 +181,19 @@ class Change:
     guarantee: Guarantee
 
 
-def resolve_rule(choice: str, quotas: Sequence[Fraction]) -> str:
+def resolve_rule(choice: str, quotas: Sequence[Fraction], requests: str = "plain") -> str:
     """Return the rule that serves these quotas, or refuse a choice without a guarantee."""
-    if choice not in CHOICES:
-        raise InvalidPool(f"rule must be one of {', '.join(CHOICES)}, got {choice!r}")
+    choice = one_of(choice, "rule", CHOICES)
+    requests = one_of(requests, "requests", REQUESTS)
     if choice not in ("auto", "max-deficit"):
         return choice
+    if requests == "any":
+        if choice == "auto":
+            return "earliest-deadline"
+        raise InvalidPool(
+            "rule 'max-deficit' guarantees nothing where requests may name arms or slots; "
+            "use rule 'earliest-deadline' or 'auto', or requests='plain'"
+        )
     count, largest = extent(quotas)
     if count * largest < 1:
         return "max-deficit"
@@ -110,6 +204,13 @@ def resolve_rule(choice: str, quotas: Sequence[Fraction]) -> str:
         f"quota {readable(largest)} is {readable(count * largest)}, not below 1; "
         "use rule 'earliest-deadline' or 'auto', or lower the quotas"
     )
+
+
+def one_of(value: object, what: str, choices: Sequence[str]) -> str:
+    """Return a setting that must be one of some texts."""
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidPool(f"{what} must be one of {', '.join(choices)}, got {shown(value)}")
+    return str(value)
 
 
 def extent(quotas: Sequence[Fraction]) -> tuple[int, Fraction]:

@@ -8,9 +8,11 @@ See Basch, Guibas and Hershberger, "Data structures for mobile data" (1999).
 """
 
 from collections.abc import Callable, Collection, Sequence
+from heapq import heappop, heappush
 from math import inf
 from typing import Final
 
+from fair_allocator.core.among import Among
 from fair_allocator.core.compiling import mypyc_attr
 
 Duel = Callable[[int, int, int], tuple[int, int]]
@@ -80,6 +82,28 @@ class Tournament:
             self._refresh(1, x)
         return self._winner[1]
 
+    def best(self, count: int, among: Among, x: int) -> list[int]:
+        """Return up to `count` of `among`, the best first.
+
+        Contestants in ``among.away`` that are met on the way stay out until they are updated.
+        """
+        found: list[int] = []
+        out: list[int] = []
+        while len(found) < count:
+            top = self.champion(x)
+            if top == NOBODY:
+                break
+            if top in among:
+                found.append(top)
+                if len(found) == count:
+                    break  # the last one need not be taken out
+            if top not in among.away:
+                out.append(top)
+            self.leave(top, x)
+        for contestant in out:
+            self.update(contestant, x)
+        return found
+
     def _climb(self, contestant: int, x: int) -> None:
         winner, until, duel = self._winner, self._until, self._duel
         node = (self._leaves + contestant) >> 1
@@ -124,6 +148,10 @@ class Tournament:
         self._play(node, x)
 
 
+_Rank = tuple[float, int, int, int, int]
+"""Minus a value, whose it is, where it won, and the stretch of matches of which it is the best."""
+
+
 class _Seat:
     """A place in the tree: the line that has won the match there, and until where it surely wins.
 
@@ -158,20 +186,24 @@ class LineTournament:
 
     __slots__ = ("_last", "_leaves", "_margin", "_reigning", "_seats", "_throne")
 
-    def __init__(self, lines: Sequence[tuple[float, float]], margin: float, x: float) -> None:
+    def __init__(
+        self, lines: Sequence[tuple[float, float] | None], margin: float, x: float
+    ) -> None:
+        # None is the line of a contestant that is not in yet.
         self._margin = margin
         self._last = self._reigning = NOBODY
         self._throne = _Seat()
         self._leaves = 1 << max(0, len(lines) - 1).bit_length()
         self._seats = [_Seat() for _ in range(2 * self._leaves)]
-        for contestant, (height, speed) in enumerate(lines):
-            seat = self._seats[self._leaves + contestant]
-            seat.winner, seat.height, seat.speed = contestant, height, speed
+        for contestant, line in enumerate(lines):
+            if line is not None:
+                seat = self._seats[self._leaves + contestant]
+                seat.winner, (seat.height, seat.speed) = contestant, line
         for node in range(self._leaves - 1, 0, -1):
             self._play(node, x)
 
     def update(self, contestant: int, height: float, speed: float, x: float) -> None:
-        """Take in that a contestant's line has changed."""
+        """Take in that a contestant's line has changed, or that it has come in."""
         if contestant == self._reigning:
             self._throne.height = height
             self._throne.speed = speed
@@ -182,8 +214,21 @@ class LineTournament:
         seat.speed = speed
         self._climb(contestant, x)
 
+    def leave(self, contestant: int, x: float) -> None:
+        """Take a contestant out."""
+        if contestant == self._reigning:
+            self._reigning = self._last = NOBODY  # it is out of the tree already
+            return
+        self._clear(contestant, x)
+
+    def _clear(self, contestant: int, x: float) -> None:
+        """Take a contestant out of the tree."""
+        seat = self._seats[self._leaves + contestant]
+        seat.winner, seat.height, seat.speed = NOBODY, _LOWEST, 0.0
+        self._climb(contestant, x)
+
     def champion(self, x: float) -> int:
-        """Return who is on top at x."""
+        """Return who is on top at x, `NOBODY` if no one is in."""
         first = self._seats[1]
         if first.until <= x:
             self._refresh(1, x)
@@ -194,14 +239,69 @@ class LineTournament:
                 return reigning
             self._reigning = NOBODY
             self.update(reigning, throne.height, throne.speed, x)
-        elif best == self._last:
+        elif best == self._last != NOBODY:
             self._reigning = best
             throne.height, throne.speed = first.height, first.speed
-            seat = self._seats[self._leaves + best]
-            seat.winner, seat.height, seat.speed = NOBODY, _LOWEST, 0.0
-            self._climb(best, x)
+            self._clear(best, x)
         self._last = best
         return best
+
+    def best(self, count: int, among: Among, x: float) -> list[int]:
+        """Return up to `count` of `among`, the highest at x first.
+
+        Contestants in ``among.away`` that are met on the way stay out until they are updated.
+        """
+        top = self.champion(x)
+        if count == 1 and top in among:
+            return [top]
+        found, away = self._search(count, among, x)
+        for contestant in away:
+            self.leave(contestant, x)
+        return found
+
+    def _search(self, count: int, among: Among, x: float) -> tuple[list[int], list[int]]:
+        """Go down the tree from the best places; return who was looked for, and who is away.
+
+        The winner of a match is the best below it, so the next best is the best of the losers
+        on the ways down to those that were found. Of each stretch of such a way only the best
+        loser is kept, and its stretch is cut in two when it is found.
+        """
+        throne, first = self._throne, self._seats[1]
+        found: list[int] = []
+        away: list[int] = []
+        heap: list[_Rank] = []
+        if self._reigning >= 0:
+            heap.append((-(throne.height + throne.speed * x), self._reigning, 0, 0, 0))
+        if first.winner >= 0:
+            heappush(heap, (-(first.height + first.speed * x), first.winner, 1, 0, 0))
+        while heap:
+            _, winner, place, seat, match = heappop(heap)
+            if winner in among:
+                found.append(winner)
+                if len(found) == count:
+                    break
+            elif winner in among.away:
+                away.append(winner)
+            if place:
+                self._rank_losers(heap, self._leaves + winner, place, x)
+            if match:
+                self._rank_losers(heap, seat, place ^ 1, x)
+                self._rank_losers(heap, place >> 1, match, x)
+        return found, away
+
+    def _rank_losers(self, heap: list[_Rank], seat: int, match: int, x: float) -> None:
+        """File the best of the losers of the matches from above `seat` up to `match`."""
+        seats, node = self._seats, seat
+        winner, value, place = NOBODY, _LOWEST, 0
+        while node != match:
+            loser = seats[node ^ 1]
+            if loser.winner >= 0:
+                height = loser.height + loser.speed * x
+                if height > value or (height == value and loser.winner < winner):
+                    winner, value, place = loser.winner, height, node ^ 1
+            node >>= 1
+        if place:
+            heappush(heap, (-value, winner, place, seat, match))
 
     def _climb(self, contestant: int, x: float) -> None:
         """Play the matches on the way from a contestant's seat to the root again."""

@@ -1,45 +1,50 @@
-"""One fair-bandit instance: the state machine behind `assign` and `reward`."""
+"""One fair-bandit instance: how it is made, changed and stored."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from typing import Any, Final, SupportsIndex
 
-from fair_allocator.core.arms import SMALL, Arms, Departed
+from fair_allocator.core.among import Among
+from fair_allocator.core.arms import Arms, Departed
+from fair_allocator.core.caps import Caps, parse_caps
 from fair_allocator.core.compiling import mypyc_attr
+from fair_allocator.core.decisions import Decisions
 from fair_allocator.core.draws import Draws
-from fair_allocator.core.errors import InvalidPool, InvalidReward, InvalidState, shown
-from fair_allocator.core.fairness import Fairness
-from fair_allocator.core.figures import Figures
+from fair_allocator.core.errors import FairAllocatorError, InvalidPool, InvalidState, shown
+from fair_allocator.core.fairness import Fairness, Wish
 from fair_allocator.core.guarantee import Change, Epoch
-from fair_allocator.core.learners import Learner, LearnerSpec, make_learner, same_learner
+from fair_allocator.core.learners import (
+    Learner,
+    LearnerSpec,
+    make_learner,
+    parameters_of,
+    same_learner,
+)
+from fair_allocator.core.numbers import parse_whole
+from fair_allocator.core.presence import MaxOpen, Presence, parse_max_open
+from fair_allocator.core.proposals import Proposals
 from fair_allocator.core.quotas import Number, Shares, parse_shares, parse_tolerance
-from fair_allocator.core.requests import CERTAIN, Assignment, Reason, Requests, RewardOutcome
+from fair_allocator.core.requests import Requests
+from fair_allocator.core.texts import parse_text
 
 # `| Any` below: checked by hand, and compiled code shall not refuse it by an error of its own.
 
-STATE_VERSION: Final = 1
+STATE_VERSION: Final = 2
 
 REMEMBERED: Final = 1_000
 """How many answered requests a pool remembers by default, to tell repeats from strangers."""
 
-
-# By names of their own: a global or a class's attribute is looked up in every round.
-_COUNTED: Final = RewardOutcome.COUNTED
-_REPEATED: Final = RewardOutcome.REPEATED
-_ARM_LEFT: Final = RewardOutcome.ARM_LEFT
-_UNKNOWN: Final = RewardOutcome.UNKNOWN
-
-
-def _is_share(value: object) -> bool:
-    """Tell whether a value is a number in [0, 1]: not a bool, though that is an int."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+KEEP: Final = "as it is"
+"""What a change says of a setting that it leaves alone, where None means something."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Pool(Figures):
-    """Arms with guaranteed minimum shares, and a learner that fills the free rounds.
+class Pool(Decisions):
+    """Arms with guaranteed minimum shares, and a learner that fills what is free.
 
-    At every round, ``floor(entitled) - pulls`` of every arm is at most ``guarantee.bound``,
-    whatever the learner does; `entitled` is the sum of the arm's quota over the rounds so far.
+    After every request, ``floor(entitled) - pulls`` of every arm is at most ``guarantee.bound``,
+    whatever the learner does. An arm is entitled to its quota of the slots of the requests that it
+    was eligible for; in a plain pool that is its quota of the rounds.
 
     Parameters
     ----------
@@ -58,7 +63,20 @@ class Pool(Figures):
     remember
         How many answered requests are remembered, to recognise repeats.
     on_epoch
-        Told whenever other quotas, tolerance, rule or bound come into force.
+        Called whenever other quotas, tolerance, rule or bound come into force.
+    requests
+        "plain" if any arm can take any request and each goes to one; "any" if requests may name
+        the eligible arms and want several, and arms may sleep.
+    bank
+        How many of the learner's pulls an arm can have in advance, at least 1; further ones do
+        not count as given. Then no arm starves in any stretch of requests. None: any number, so
+        an arm that was given much before may get nothing for long.
+    caps
+        Most shares by arm, at least the quotas: the learner does not choose an arm that has
+        reached its cap.
+    max_open
+        How many assignments of an arm may be open; an arm with so many is not eligible. One
+        number for all arms, or by arm. Needs ``requests="any"``.
 
     Examples
     --------
@@ -71,6 +89,12 @@ class Pool(Figures):
     0
     >>> print(pool.guarantee)
     max-deficit: no arm is ever more than 0 pulls short of its entitlement
+
+    Requests that name who can take them, and want two:
+
+    >>> crowd = Pool({"ann": "0.2", "bob": "1/4", "cyd": 0}, requests="any")
+    >>> sorted(crowd.assign("task-1", eligible=["bob", "cyd"], slots=2).arms)
+    ['bob', 'cyd']
     """
 
     def __init__(
@@ -79,147 +103,41 @@ class Pool(Figures):
         tolerance: Number = 0,
         learner: LearnerSpec = "ucb1",
         rule: str | Any = "auto",
-        seed: int | Any = 0,
+        seed: SupportsIndex | Any = 0,
         *,
-        name: str = "",
-        remember: int | Any = REMEMBERED,
+        name: str | Any = "",
+        remember: SupportsIndex | Any = REMEMBERED,
         on_epoch: Callable[[Epoch], None] | None = None,
+        requests: str | Any = "plain",
+        bank: SupportsIndex | Any | None = None,
+        caps: Mapping[str, Number] | Any | None = None,
+        max_open: SupportsIndex | Mapping[str, SupportsIndex] | Any | None = None,
     ) -> None:
         quotas = parse_shares(arms)
-        if isinstance(remember, bool) or not isinstance(remember, int) or remember < 0:
-            raise InvalidPool(f"remember must be an int of at least 0, got {remember!r}")
-        if isinstance(seed, bool) or not isinstance(seed, int):
-            raise InvalidPool(f"seed must be an int, got {seed!r}")
-        self.name = name
-        self.seed: int = seed
+        shares = parse_caps(caps, quotas)
+        most = parse_max_open(max_open, quotas)
+        self.name: str = parse_text(name, "a pool's name", InvalidPool)
+        self.seed: int = parse_whole(seed, "seed")
         self.rounds = 0
+        self._clock = 0
         self._peak, self._peak_epoch = 0, 0
         self._violated_epochs = 0
-        self._departed = Departed(0, 0, 0.0)
-        self._requests = Requests(remember)
+        self._gap = 0
+        self._departed = Departed(0, 0, 0.0, 0)
+        self._requests = Requests(parse_whole(remember, "remember", least=0))
         self._arms = Arms()
         self._arms.join(quotas, 1)
-        self._fairness = Fairness.begun(
-            self._arms, list(quotas.values()), parse_tolerance(tolerance), rule, on_epoch
+        wish = Wish(
+            list(quotas.values()), parse_tolerance(tolerance), rule, requests, _parse_bank(bank)
         )
+        self._fairness = Fairness.begun(self._arms, wish, on_epoch)
+        self._caps = Caps(self._arms, shares, 0) if shares else None
+        self._presence: Presence | None = _presence(self._arms, requests, (), most)
         self._learner = make_learner(learner)
-        self._learner.begin(self._arms, Draws(seed, name))
-
-    # -- decisions ----------------------------------------------------------------------------
-
-    def assign(self, request_id: str) -> Assignment:
-        """Decide the next round, or repeat the answer this request was given before."""
-        known = self._requests.known.get(request_id)
-        if known is not None:
-            return known.repeated()
-        round = self.rounds + 1
-        arm = self._fairness.pick(round)
-        if arm >= 0:
-            return self._count(request_id, arm, "fairness", CERTAIN)
-        arm, propensity = self._learner.choose(round)
-        return self._count(request_id, arm, "learner", propensity)
-
-    def follow(
-        self, request_id: str, arm: str, epoch: int, reason: Reason, propensity: float | None
-    ) -> Assignment:
-        """Count a decision that was made before, without deciding: how a journal is replayed."""
-        self._fairness.catch_up(epoch, self.rounds + 1)
-        return self._count(request_id, self._arms.index[arm], reason, propensity)
-
-    def _count(
-        self, request_id: str, arm: int, reason: Reason, propensity: float | None
-    ) -> Assignment:
-        arms, fairness, played = self._arms, self._fairness, self.rounds
-        self.rounds = round = played + 1
-        assignment = Assignment(
-            request_id, arms.names[arm], round, fairness.epoch, reason, propensity
-        )
-        if fairness.epoch != self._peak_epoch:
-            self._peak, self._peak_epoch = 0, fairness.epoch
-        pulls = arms.pulls[arm]
-        forced = reason == "fairness"
-        # An arm's shortfall is at its highest just before it is pulled. Looked at in every round,
-        # also where the rule says that there can be none: the peak is there to find it wrong.
-        if played < SMALL:
-            shortfall = (arms.base[arm] + arms.slope[arm] * played) // arms.unit[arm] - pulls
-        else:
-            shortfall = arms.shortfall(arm, played)
-        if shortfall > self._peak:
-            self._raise_peak(shortfall)
-        self._requests.add(assignment)
-        arms.pulls[arm] = pulls + 1
-        arms.pending[arm] += 1
-        if forced:
-            arms.forced[arm] += 1
-            fairness.pulled(arm, round, forced=True)
-        elif not fairness.settled:
-            fairness.pulled(arm, round, forced=False)
-        self._learner.assigned(arm, assignment)
-        return assignment
-
-    def _raise_peak(self, shortfall: int) -> None:
-        bound = self._fairness.guarantee.bound  # the same as long as the epoch lasts
-        if bound is not None and self._peak <= bound < shortfall:
-            self._violated_epochs += 1
-        self._peak = shortfall
-
-    def recall(self, request_id: str) -> Assignment | None:
-        """Return the answer a request was given, while it is remembered."""
-        return self._requests.known.get(request_id)
-
-    @property
-    def open(self) -> int:
-        """How many assignments still wait for their reward."""
-        return self._requests.open
-
-    def waiting(self) -> list[Assignment]:
-        """Return the assignments that still wait for their reward, oldest first."""
-        return self._requests.waiting()
-
-    # -- rewards ------------------------------------------------------------------------------
-
-    def reward(self, request_id: str, value: float | Any) -> RewardOutcome:
-        """Count the reward of a request; the outcome is true only if it counted.
-
-        Raises
-        ------
-        InvalidReward
-            If the value is not a finite number in [0, 1]. Nothing is counted then, and the
-            request can still be rewarded.
-        """
-        if not (0.0 <= value <= 1.0 if type(value) is float else _is_share(value)):
-            raise InvalidReward(
-                f"request {request_id!r}: a reward is in [0, 1], got {shown(value)}"
-            )
-        requests, arms = self._requests, self._arms
-        assignment = requests.known.get(request_id)
-        if assignment is None:
-            return _UNKNOWN
-        if assignment.later is not None:
-            return assignment.later
-        arm = arms.index.get(assignment.arm)
-        if arm is None or arms.joined[arm] > assignment.round:
-            requests.close(assignment, _ARM_LEFT, self.rounds)
-            return _ARM_LEFT
-        requests.close(assignment, _REPEATED, self.rounds)
-        arms.pending[arm] -= 1
-        arms.observed[arm] += 1
-        arms.total[arm] += value
-        self._learner.observed(arm, assignment, value)
-        return _COUNTED
-
-    def expire(self, request_id: str) -> bool:
-        """Stop waiting for a request's reward; tell whether it was waited for."""
-        assignment = self._requests.known.get(request_id)
-        if assignment is None or assignment.later is not None:
-            return False
-        self._requests.close(assignment, RewardOutcome.LATE, self.rounds)
-        arms = self._arms
-        arm = arms.index.get(assignment.arm)
-        if arm is not None and arms.joined[arm] <= assignment.round:
-            arms.pending[arm] -= 1
-            self._learner.expired(arm, assignment)
-        return True
+        parameters_of(self._learner)  # refuses what could not be stored
+        self._proposals = Proposals(self._learner)
+        self._learner.begin(self._arms, Draws(self.seed, self.name))
+        self._among = Among(len(self._arms))
 
     # -- changes ------------------------------------------------------------------------------
 
@@ -229,55 +147,113 @@ class Pool(Figures):
         tolerance: Number | None = None,
         learner: LearnerSpec | None = None,
         rule: str | Any | None = None,
+        *,
+        requests: str | Any | None = None,
+        bank: SupportsIndex | Any | None = KEEP,
+        caps: Mapping[str, Number] | Any | None = KEEP,
+        max_open: SupportsIndex | Mapping[str, SupportsIndex] | Any | None = KEEP,
     ) -> Change:
         """Change the pool from the next round on, with nothing owed lost.
 
         What is left out stays as it is; `arms` lists all arms, and one that it does not name
         leaves. A refused change raises `InvalidPool` and changes nothing.
         """
+        self._refuse_nested()
         quotas = self.quotas if arms is None else parse_shares(arms)
-        slack = self.tolerance if tolerance is None else parse_tolerance(tolerance)
-        choice = self._fairness.choice if rule is None else rule
-        old, round = self._arms, self.rounds + 1
-        columns, kept = old.arranged(quotas, round)
-        epochs: list[Epoch] = []
-        fairness = self._fairness.changed(
-            columns, list(quotas.values()), slack, choice, round, epochs.append
+        was, old, clock, round = self._fairness.wish, self._arms, self._clock, self.rounds + 1
+        kind = was.requests if requests is None else requests
+        wish = Wish(
+            list(quotas.values()),
+            was.tolerance if tolerance is None else parse_tolerance(tolerance),
+            was.choice if rule is None else rule,
+            kind,
+            was.bank if _stays(bank) else _parse_bank(bank),
         )
+        wish.rule()  # refuses what cannot be served
+        shares = parse_caps(_still(self.caps, quotas) if _stays(caps) else caps, quotas)
+        most = self._max_open(quotas) if _stays(max_open) else parse_max_open(max_open, quotas)
+        columns, kept = old.arranged(quotas, round, clock)
+        asleep = [columns.index[name] for name in self.asleep if name in columns.index]
+        presence = _presence(columns, kind, asleep, most)
+        if presence is None:
+            columns.align(clock)
+        elif self._presence is not None:
+            moved = [old.names[arm] for arm in self._presence.moved]
+            presence.moved = {columns.index[name] for name in moved if name in columns.index}
+        epochs: list[Epoch] = []
+        fairness = self._fairness.changed(columns, wish, clock, round, epochs.append)
         new = self._learner if learner is None else make_learner(learner)
-        if same_learner(new, self._learner):
-            self._learner.reshape(columns, kept)
-        else:
+        if not _goes_on(self._learner, new, learner):
             new.begin(columns, self._learner.draws)
-            self._learner = new
-        self._arms, self._fairness = columns, fairness
-        fairness.announce(epochs)
+            self._learner, self._proposals = new, Proposals(new)
+        else:
+            self._reshape_learner(columns, kept)
+        self._arms, self._fairness, self._presence = columns, fairness, presence
+        self._caps = Caps(columns, shares, clock, self._caps) if shares else None
+        self._settle_everybody()
         left = [name for name in old.names if name not in columns.index]
         self._departed = self._departed.joined_by(old, [old.index[name] for name in left])
-        ahead = {n: old.entitled(old.index[n], self.rounds) - old.pulls[old.index[n]] for n in left}
+        fairness.announce(epochs)
         return Change(
             joined=tuple(name for name, was in zip(quotas, kept, strict=True) if was is None),
             left=tuple(left),
-            claims_ended={name: claim for name, claim in ahead.items() if claim > 0},
-            waiting={columns.names[i]: quota for i, quota in self._fairness.wanted.items()},
+            claims_ended=_claims(old, left, clock),
+            waiting={columns.names[i]: quota for i, quota in fairness.wanted.items()},
             guarantee=self.guarantee,
         )
+
+    def _reshape_learner(self, columns: Arms, kept: list[int | None]) -> None:
+        """Let the learner go on with other arms; one that cannot starts again."""
+        draws = self._learner.draws
+        try:
+            self._learner.reshape(columns, kept)
+        except FairAllocatorError:
+            raise  # it refuses the change
+        except Exception:
+            self._proposals.failed()
+            try:
+                self._learner.begin(columns, draws)
+            except Exception:
+                self._proposals.failed()
+
+    def _max_open(self, quotas: Mapping[str, Any]) -> MaxOpen | None:
+        """Return how many assignments may be open, as configured, of the arms that stay."""
+        most = None if self._presence is None else self._presence.max_open
+        return _still(most, quotas) or None if isinstance(most, dict) else most
+
+    def _settle_everybody(self) -> None:
+        """Tell the learner who is away, and bring the clocks in line with who is."""
+        presence = self._presence
+        if presence is None:
+            return
+        for arm in presence.away:
+            try:
+                self._learner.present(arm, False)
+            except Exception:
+                self._proposals.failed()
+        for arm in range(len(self._arms)):
+            self._settle_presence(arm)
 
     # -- plain data ---------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         """Return all that determines the pool's future, as plain data without caches."""
+        presence, caps = self._presence, self._caps
         return {
             "version": STATE_VERSION,
             "name": self.name,
             "seed": self.seed,
             "rounds": self.rounds,
+            "clock": self._clock,
             "peak": self.peak_at_pulls,
             "violated_epochs": self._violated_epochs,
+            "gap": self.gap_at_pulls,
             "departed": list(self._departed),
             "arms": self._arms.state(),
             "fairness": self._fairness.state(),
-            "learner": {"name": self._learner.name, **self._learner.parameters()},
+            "presence": None if presence is None else presence.state(),
+            "caps": [] if caps is None else caps.state(),
+            "learner": {"name": self._learner.name, **parameters_of(self._learner)},
             "learned": self._learner.state(),
             "requests": self._requests.state(),
         }
@@ -285,19 +261,23 @@ class Pool(Figures):
     @classmethod
     def from_state(
         cls,
-        state: Mapping[str, Any],
+        state: Mapping[str, Any] | Any,
         *,
-        learner: Learner | None = None,
+        learner: Learner | Any | None = None,
         on_epoch: Callable[[Epoch], None] | None = None,
     ) -> "Pool":
         """Make a pool that goes on exactly where `state` was taken.
 
         A learner that is no registered name is handed in as `learner`.
         """
+        if not isinstance(state, Mapping):
+            raise InvalidState(f"a pool's state must be a mapping, got {shown(state)}")
+        if learner is not None and not isinstance(learner, Learner):
+            raise InvalidPool(f"learner must be a Learner, got {shown(learner)}")
         version = state.get("version")
         if not isinstance(version, int) or version > STATE_VERSION:
             raise InvalidState(
-                f"a pool's state of version {version!r} cannot be read here, only up to "
+                f"a pool's state of version {shown(version)} cannot be read here, only up to "
                 f"{STATE_VERSION}; use the release that wrote it"
             )
         try:
@@ -315,13 +295,81 @@ class Pool(Figures):
         make = cls.__new__
         pool = make(cls)
         pool.name, pool.seed = state["name"], state["seed"]
-        pool.rounds, pool._departed = state["rounds"], Departed(*state["departed"])
+        pool.rounds = state["rounds"]
+        pool._clock = clock = state.get("clock", pool.rounds)
+        pool._gap = state.get("gap", 0)
         pool._requests = Requests.from_state(**state["requests"])
-        pool._arms = Arms.from_state(state["arms"])
-        pool._fairness = Fairness.from_state(pool._arms, state["fairness"], on_epoch)
+        pool._arms = arms = Arms.from_state(state["arms"], clock)
+        pool._departed = Departed.from_state(state["departed"], pool.rounds, arms)
+        pool._fairness = Fairness.from_state(arms, state["fairness"], on_epoch)
         pool._peak, pool._peak_epoch = state["peak"], pool._fairness.epoch
         pool._violated_epochs = state["violated_epochs"]
+        caps, here = state.get("caps"), state.get("presence")
+        pool._caps = Caps.from_state(arms, caps, clock) if caps else None
+        pool._presence = None
+        if here is not None:
+            pool._presence = Presence(arms, here["asleep"], here["max_open"])
         pool._learner = learner or make_learner(state["learner"])
-        pool._learner.begin(pool._arms, Draws(pool.seed, pool.name))
+        pool._proposals = Proposals(pool._learner)
+        pool._learner.begin(arms, Draws(pool.seed, pool.name))
         pool._learner.restore(state["learned"])
+        pool._settle_everybody()
+        if pool._presence is not None and here is not None:
+            pool._presence.moved = set(here.get("moved", ()))
+        pool._among = Among(len(arms))
+        if state["version"] < 2:
+            pool.secure()
         return pool
+
+    def secure(self) -> None:
+        """Raise the bound if an older release left the pool where its promise cannot be kept."""
+        self._fairness.secure(self._clock, self.rounds + 1)
+
+
+def _stays(setting: Any) -> bool:
+    return isinstance(setting, str) and setting == KEEP
+
+
+def _goes_on(learner: Learner, new: Learner, given: object) -> bool:
+    """Tell whether a change leaves the learner as it is: an equal one is wanted.
+
+    One that is handed in as an object and has no parameters to tell it by is another one.
+    """
+    if new is learner:
+        return True
+    return same_learner(new, learner) and (new is not given or bool(parameters_of(new)))
+
+
+def _parse_bank(bank: Any) -> int | None:
+    return None if bank is None else parse_whole(bank, "bank", least=1)
+
+
+def _presence(
+    arms: Arms, requests: str, asleep: Iterable[int], max_open: MaxOpen | None
+) -> Presence | None:
+    """Return who is here; None in a pool with plain requests, where everybody is."""
+    if requests == "any":
+        return Presence(arms, asleep, max_open)
+    if max_open is not None:
+        raise InvalidPool(
+            "max_open makes arms ineligible, so it needs requests='any'; leave it out or set that"
+        )
+    if names := [arms.names[arm] for arm in asleep]:
+        raise InvalidPool(f"requests='plain': {names[0]!r} is asleep; wake all arms first")
+    return None
+
+
+def _still(settings: Mapping[str, Any], quotas: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of the arms that stay."""
+    return {name: value for name, value in settings.items() if name in quotas}
+
+
+def _claims(arms: Arms, left: Iterable[str], clock: int) -> dict[str, Fraction]:
+    """Return what the arms that leave are owed, by name."""
+    claims = {}
+    for name in left:
+        arm = arms.index[name]
+        claim = arms.entitled(arm, clock) - arms.pulls[arm]
+        if claim > 0:
+            claims[name] = claim
+    return claims

@@ -2,16 +2,19 @@
 
 Floats never take part: 0.07 as a float is not 7/100, and a rule that multiplies it by the
 round serves some arm a round late. A float handed in by a user means the shortest decimal
-text that names it, which is what they typed.
+text that names it, which is what they typed. The same holds for numpy's floats, in their own
+width.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from math import lcm
+from typing import SupportsFloat, SupportsIndex
 
 from fair_allocator.core.errors import InvalidPool, shown
+from fair_allocator.core.numbers import exact
 
 MAX_DENOMINATOR = 10**9
 """Largest denominator of a quota or tolerance: keeps every product of the hot path small."""
@@ -19,7 +22,9 @@ MAX_DENOMINATOR = 10**9
 MAX_NUMBER = 10**12
 """Largest tolerance, far beyond any use: what is larger is a mistake."""
 
-_SCALE = 1 << 128
+ONE = 1 << 128
+"""A whole pull, where sums of fractions need to be fast rather than exact; see `scaled`."""
+
 _DIGITS = 30
 _TEXT = re.compile(
     rf"\s*[-+]?(\d{{1,{_DIGITS}}}/0*[1-9]\d{{0,{_DIGITS}}}"
@@ -28,15 +33,18 @@ _TEXT = re.compile(
 )
 """What a number may look like; bounded, since reading "1e9999999" would take minutes."""
 
-Number = str | int | float | Decimal | Fraction
-"""What a quota or a tolerance may be given as."""
+Number = str | int | float | Decimal | Fraction | SupportsFloat | SupportsIndex
+"""What a quota or a tolerance may be given as; the last two stand for numpy's numbers."""
 
-Shares = Mapping[str, Number] | Iterable[tuple[str, Number]]
+Shares = Mapping[str, Number] | Sequence[tuple[str, Number]] | Iterator[tuple[str, Number]]
 """Arms with their quotas: a mapping, or pairs in order."""
+# Not an Iterable, which a dict is too: type checkers would refuse {"ann": "0.2", "bob": 0}.
 
 
 def parse_number(value: Number, what: str) -> Fraction:
-    """Read an exact fraction from text, int, Decimal, Fraction or a float's shortest decimal.
+    """Read an exact fraction from text, int, Decimal, Fraction or a float's shortest decimal text.
+
+    numpy's numbers are read like Python's.
 
     >>> parse_number("1/3", "quota"), parse_number(0.07, "quota")
     (Fraction(1, 3), Fraction(7, 100))
@@ -57,16 +65,13 @@ def parse_number(value: Number, what: str) -> Fraction:
 
 def _exact(value: object) -> Fraction | None:
     """Return the fraction a value stands for, None if it is no finite number of a sane length."""
-    if isinstance(value, float):
-        value = repr(value)
-    if isinstance(value, str):
-        return Fraction(value) if _TEXT.fullmatch(value) else None
     if isinstance(value, Decimal):
         sane = value.is_finite() and abs(value.adjusted()) < _DIGITS
         return Fraction(value) if sane else None
-    if isinstance(value, int | Fraction) and not isinstance(value, bool):
-        return Fraction(value)
-    return None
+    number = str(value) if isinstance(value, str) else exact(value)
+    if isinstance(number, str):
+        return Fraction(number) if _TEXT.fullmatch(number) else None
+    return None if number is None else Fraction(number)
 
 
 def parse_quota(value: Number, arm: str) -> Fraction:
@@ -91,6 +96,7 @@ def parse_shares(shares: Shares) -> dict[str, Fraction]:
     for name, value in _pairs(shares):
         if not isinstance(name, str) or not name:
             raise InvalidPool(f"an arm's name must be a non-empty text, got {shown(name)}")
+        name = str(name)  # numpy's texts are of a type of their own
         if name in quotas:
             raise InvalidPool(f"arm {name!r} is named twice")
         quotas[name] = parse_quota(value, name)
@@ -113,14 +119,18 @@ def _readable_sum(quotas: Iterable[Fraction]) -> Fraction:
         common = lcm(common, quota.denominator)
         if common > MAX_DENOMINATOR:
             above = sum(map(weight, quotas)) * 10**6
-            return Fraction(-(-above // _SCALE), 10**6)
+            return Fraction(-(-above // ONE), 10**6)
     return sum(quotas, Fraction(0))
 
 
 def _pairs(shares: Shares) -> Iterator[tuple[str, Number]]:
-    if isinstance(shares, str | bytes) or not isinstance(shares, Iterable):
-        raise InvalidPool(f"arms must map names to quotas, got {shown(shares)}")
-    for item in shares.items() if isinstance(shares, Mapping) else shares:
+    try:
+        if isinstance(shares, str | bytes):
+            raise TypeError
+        items = iter(shares.items() if isinstance(shares, Mapping) else shares)
+    except TypeError:
+        raise InvalidPool(f"arms must map names to quotas, got {shown(shares)}") from None
+    for item in items:
         try:
             name, value = item
         except (TypeError, ValueError):
@@ -128,17 +138,14 @@ def _pairs(shares: Shares) -> Iterator[tuple[str, Number]]:
         yield name, value
 
 
+def scaled(numerator: int, denominator: int) -> int:
+    """Return a fraction in units of ``1 / ONE``, rounded up: adds up fast, and never too low."""
+    return -(-numerator * ONE // denominator)
+
+
 def weight(quota: Fraction) -> int:
-    """Return the quota in units of 2**-128, rounded up: adds up fast, and never too low.
-
-    Quotas differ by more than that, so weights compare as quotas do.
-    """
-    return -(-quota.numerator * _SCALE // quota.denominator)
-
-
-def fits_below_one(load: int) -> bool:
-    """Tell whether weights adding up to `load` surely stand for a sum of quotas below 1."""
-    return load < _SCALE
+    """Return a quota `scaled`. Quotas differ by more than a unit, so weights compare as they do."""
+    return scaled(quota.numerator, quota.denominator)
 
 
 def compare_sum_to_one(quotas: Iterable[Fraction]) -> int:
@@ -149,9 +156,9 @@ def compare_sum_to_one(quotas: Iterable[Fraction]) -> int:
     """
     quotas = list(quotas)
     above = sum(map(weight, quotas))
-    if above < _SCALE:
+    if above < ONE:
         return -1
-    if above - len(quotas) > _SCALE:
+    if above - len(quotas) > ONE:
         return 1
     total = sum(quotas, Fraction(0))
     return (total > 1) - (total < 1)

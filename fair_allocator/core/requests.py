@@ -1,6 +1,6 @@
 """The requests of a pool: open ones that wait for their reward, and answered ones it remembers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, Final, Literal
 
@@ -9,19 +9,24 @@ from fair_allocator.core.compiling import mypyc_attr
 Reason = Literal["fairness", "learner"]
 
 CERTAIN: Final[float | None] = float(1)
-"""The propensity of a choice that is no matter of chance: one object for all of them."""
+"""The propensity of a deterministic choice, shared to save memory."""
 
 
 class RewardOutcome(Enum):
     """What became of a reward; true only if it counted."""
 
     COUNTED = "counted"
+    """It was waited for, and is counted now."""
     REPEATED = "repeated"
     """The request's reward was counted before."""
     LATE = "late"
     """The request had expired."""
     ARM_LEFT = "arm left"
     """The arm has left the pool since."""
+    DECLINED = "declined"
+    """The arm had declined the request."""
+    REPLACED = "replaced"
+    """The request was given to another arm since."""
     UNKNOWN = "unknown"
     """No such request, or longer ago than is remembered."""
 
@@ -30,18 +35,45 @@ class RewardOutcome(Enum):
 
 
 @mypyc_attr(acyclic=True)
-class Assignment:
-    """One decision of a pool.
+class Request:
+    """What a pool is asked: one value that goes whole through all who decide.
 
-    There are as many as are remembered, so it is one small object, and a collector of cycles need
-    not look at it.
+    Attributes
+    ----------
+    request_id
+        Tells it from other requests of the pool.
+    eligible
+        The arms that can take it, by name; None: all, `AllBut`: all but these.
+    slots
+        How many different arms it wants.
+    instead_of
+        The arm that declined it or let its time pass, if it is to be decided again; "" if not.
+    """
+
+    __slots__ = ("eligible", "instead_of", "request_id", "slots")
+
+    def __init__(
+        self, request_id: str, eligible: Any = None, slots: Any = 1, instead_of: str = ""
+    ) -> None:
+        self.request_id: Final = request_id
+        self.eligible: Final = eligible
+        self.slots: Final = slots
+        self.instead_of: Final = instead_of
+
+
+@mypyc_attr(acyclic=True)
+class Assignment:
+    """One decision of a pool: the arm a request was given, or the first of several.
+
+    A pool keeps as many as it remembers, so it is one small object. It refers to no cycle, and the
+    collector of cycles need not look at it.
 
     Attributes
     ----------
     request_id, arm
-        Who asked, and what for an answer was given.
+        The request, and the arm it was given.
     round, epoch
-        The how-manieth decision of the pool, and the epoch it was made under.
+        The decision's number in its pool, and the epoch in force when it was made.
     reason
         "fairness" if the arm had to be served, "learner" if the learner was free to choose.
     propensity
@@ -49,8 +81,10 @@ class Assignment:
         a random one without a closed form.
     repeat
         Whether the request had been answered before; the round is then the first answer's.
+    others
+        The assignments of the other arms, if the request wanted several.
     clock
-        When it was made, for whoever keeps the time: a pool knows none.
+        When it was made, for callers that keep the time: a pool knows none.
     later
         What becomes of a reward that comes for it from now on; None while one is waited for.
     """
@@ -60,6 +94,7 @@ class Assignment:
         "clock",
         "epoch",
         "later",
+        "others",
         "propensity",
         "reason",
         "repeat",
@@ -76,6 +111,7 @@ class Assignment:
         reason: Reason,
         propensity: float | None,
         repeat: bool = False,
+        others: "tuple[Assignment, ...]" = (),
     ) -> None:
         self.request_id: Final = request_id
         self.arm: Final = arm
@@ -84,12 +120,37 @@ class Assignment:
         self.reason: Final[Reason] = reason
         self.propensity: Final = propensity
         self.repeat: Final = repeat
+        self.others = others
         self.clock = 0
         self.later: RewardOutcome | None = None
 
+    @property
+    def picks(self) -> "tuple[Assignment, ...]":
+        """One assignment for each arm picked, forced ones first; the first is this one."""
+        return (self, *self.others)
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms picked, forced ones first."""
+        return tuple([pick.arm for pick in self.picks])
+
+    def pick(self, arm: str) -> "Assignment | None":
+        """Return the assignment of one of the arms picked, None if it is not one of them."""
+        for pick in self.picks:
+            if pick.arm == arm:
+                return pick
+        return None
+
     def repeated(self) -> "Assignment":
-        """Return the answer to the same request when it comes again."""
-        return _remade(self.clock, self.later, *self.plain(), True)
+        """Return the answer to the same request when it comes again.
+
+        Arms that declined, and arms that others took the place of, are left out, unless there
+        are no others.
+        """
+        stand = [pick for pick in self.picks if pick.later not in GONE] or list(self.picks)
+        picks = [_remade(pick.clock, pick.later, *pick.plain(), True, ()) for pick in stand]
+        picks[0].others = tuple(picks[1:])
+        return picks[0]
 
     def plain(self) -> tuple[str, str, int, int, Reason, float | None]:
         """Return what tells it from other decisions, in the order of the parameters."""
@@ -100,18 +161,21 @@ class Assignment:
             isinstance(other, Assignment)
             and self.plain() == other.plain()
             and self.repeat == other.repeat
+            and self.others == other.others
         )
 
     def __hash__(self) -> int:
-        return hash((self.plain(), self.repeat))
+        return hash((self.plain(), self.repeat, self.others))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Compiled, it could be neither copied nor pickled otherwise.
-        return _remade, (self.clock, self.later, *self.plain(), self.repeat)
+        return _remade, (self.clock, self.later, *self.plain(), self.repeat, self.others)
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in _FIELDS)
-        return f"Assignment({fields})"
+        fields = [f"{name}={getattr(self, name)!r}" for name in _FIELDS]
+        if self.others:
+            fields.append(f"others={self.others!r}")
+        return f"Assignment({', '.join(fields)})"
 
 
 def _remade(clock: int, later: RewardOutcome | None, *fields: Any) -> Assignment:
@@ -120,6 +184,9 @@ def _remade(clock: int, later: RewardOutcome | None, *fields: Any) -> Assignment
     return assignment
 
 
+GONE: Final = (RewardOutcome.DECLINED, RewardOutcome.REPLACED)
+"""What becomes of a reward of an arm that no longer has the request."""
+
 _FIELDS: Final = ("request_id", "arm", "round", "epoch", "reason", "propensity", "repeat")
 
 
@@ -127,36 +194,78 @@ _FIELDS: Final = ("request_id", "arm", "round", "epoch", "reason", "propensity",
 class Requests:
     """Open requests, and the last ones that were closed.
 
-    A request is known while it is open, and after that until `remember` more were closed and
-    `remember` rounds were played since it was answered: so the ids of any `remember` answers
-    in a row differ.
+    A request is known while a reward of it is waited for, and after that until `remember` more
+    were closed and `remember` rounds were played since it was answered: so the ids of any
+    `remember` answers in a row differ.
     """
 
-    __slots__ = ("_oldest", "_order", "_remember", "known", "open")
+    __slots__ = ("_oldest", "_order", "_remember", "held", "known", "open")
 
     def __init__(self, remember: int) -> None:
         self._remember = remember
         self.known: dict[str, Assignment] = {}
         """The open ones and the remembered ones, by id."""
         self.open = 0
-        """How many are open."""
+        """How many rewards are waited for."""
+        self.held: dict[str, int] = {}
+        """How many arms of a request are to be replaced; it is not forgotten meanwhile."""
         # The remembered ones from `_oldest` on, in the order in which they were closed: a list,
         # since compiled code reads no deque as fast.
         self._order: list[Assignment] = []
         self._oldest = 0
 
     def add(self, assignment: Assignment) -> None:
-        """Wait for the reward of a request."""
+        """Wait for the rewards of a request."""
         self.known[assignment.request_id] = assignment
-        self.open += 1
+        self.open += 1 + len(assignment.others)
 
-    def close(self, assignment: Assignment, later: RewardOutcome, rounds: int) -> None:
-        """Close an open request after so many rounds.
+    def close(
+        self, assignment: Assignment, pick: Assignment, later: RewardOutcome, rounds: int
+    ) -> None:
+        """Stop waiting for one of a request's rewards after so many rounds.
 
         `later` is what becomes of a reward that comes for it from now on.
         """
-        assignment.later = later
+        pick.later = later
         self.open -= 1
+        if (assignment.others or self.held) and self._is_open(assignment):
+            return
+        self._remember_closed(assignment, rounds)
+
+    def hold(self, request_id: str) -> None:
+        """Keep a request while one of its arms is to be replaced."""
+        self.held[request_id] = self.held.get(request_id, 0) + 1
+
+    def release(self, assignment: Assignment, rounds: int) -> None:
+        """Let a request go that one of its arms was, or cannot be, replaced of."""
+        request_id = assignment.request_id
+        self.held[request_id] -= 1
+        if not self.held[request_id]:
+            del self.held[request_id]
+        if not self._is_open(assignment):
+            self._remember_closed(assignment, rounds)
+
+    def replace(self, assignment: Assignment, pick: Assignment, instead_of: str) -> None:
+        """Add the arm that takes the place of another one; the request was held for it."""
+        replaced = assignment.pick(instead_of)
+        if replaced is not None:
+            replaced.later = RewardOutcome.REPLACED
+        assignment.others = (*assignment.others, pick)
+        self.open += 1
+
+    def is_open(self, request_id: str) -> bool:
+        """Tell whether a reward of a request, or another arm for it, is waited for."""
+        known = self.known.get(request_id)
+        return known is not None and self._is_open(known)
+
+    def _is_open(self, assignment: Assignment) -> bool:
+        """Tell whether a reward of the request, or another arm for it, is waited for."""
+        if assignment.later is None or assignment.request_id in self.held:
+            return True
+        return any(other.later is None for other in assignment.others)
+
+    def _remember_closed(self, assignment: Assignment, rounds: int) -> None:
+        """Keep a request that nothing is waited for, and forget the oldest one if it is time."""
         remember, order = self._remember, self._order
         if not remember:
             del self.known[assignment.request_id]
@@ -173,31 +282,64 @@ class Requests:
             self._oldest = 0
 
     def waiting(self) -> list[Assignment]:
-        """Return the open ones, oldest first."""
-        return [each for each in self.known.values() if each.later is None]
+        """Return the picks whose reward is waited for, oldest first."""
+        waiting = []
+        for each in self.known.values():
+            if not each.others:
+                if each.later is None:
+                    waiting.append(each)
+            else:
+                waiting += [pick for pick in each.picks if pick.later is None]
+        return waiting
 
     def state(self) -> dict[str, Any]:
         """Return all of it as plain data."""
         return {
             "remember": self._remember,
-            "open": [list(each.plain()) for each in self.waiting()],
-            "closed": [
-                [*each.plain(), None if each.later is None else each.later.value]
-                for each in self._order[self._oldest :]
-            ],
+            "open": [_plain(each) for each in self.known.values() if self._is_open(each)],
+            "closed": [_plain(each) for each in self._order[self._oldest :]],
+            **({"held": dict(sorted(self.held.items()))} if self.held else {}),
         }
 
     @classmethod
     def from_state(
-        cls, remember: int, open: Iterable[list[Any]], closed: Iterable[list[Any]]
+        cls,
+        remember: int,
+        open: Iterable[list[Any]],
+        closed: Iterable[list[Any]],
+        held: Mapping[str, int] | None = None,
     ) -> "Requests":
         """Make what `state` gave."""
         requests = cls(remember)
-        for *fields, later in closed:
-            assignment = Assignment(*fields)
-            assignment.later = RewardOutcome(later)
+        requests.held = dict(held or {})
+        for fields in closed:
+            assignment = _read(fields)
             requests.known[assignment.request_id] = assignment
             requests._order.append(assignment)
         for fields in open:
-            requests.add(Assignment(*fields))
+            assignment = _read(fields)
+            requests.add(assignment)
+            requests.open -= sum(pick.later is not None for pick in assignment.picks)
         return requests
+
+
+def _plain(assignment: Assignment) -> list[Any]:
+    """Return a request's picks: its fields, what comes later, and the other picks if any.
+
+    What is open and has one arm has its fields only, which is most of what a state holds.
+    """
+    later = None if assignment.later is None else assignment.later.value
+    if not assignment.others:
+        return [*assignment.plain(), *([] if later is None else [later])]
+    return [*assignment.plain(), later, [_plain(other)[1:] for other in assignment.others]]
+
+
+def _read(fields: list[Any]) -> Assignment:
+    """Return the assignment that `_plain` gave."""
+    more = fields[7] if len(fields) > 7 else []
+    others = tuple([_read([fields[0], *other]) for other in more])
+    request_id, arm, round, epoch, reason, propensity = fields[:6]
+    assignment = Assignment(request_id, arm, round, epoch, reason, propensity, False, others)
+    if len(fields) > 6 and fields[6] is not None:
+        assignment.later = RewardOutcome(fields[6])
+    return assignment

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from inspect import Parameter, signature
 
 from fair_allocator.core.errors import InvalidPool, shown
 from fair_allocator.core.learners.base import Choice, Learner, Plain
@@ -15,6 +16,7 @@ __all__ = [
     "find_more",
     "known_learners",
     "make_learner",
+    "parameters_of",
     "same_learner",
 ]
 
@@ -44,9 +46,10 @@ def _built_in() -> dict[str, type[Learner]]:
     from fair_allocator.core.learners.lfg import LFG
     from fair_allocator.core.learners.t_fair_ucb import TFairUCB
     from fair_allocator.core.learners.thompson import Thompson
+    from fair_allocator.core.learners.tscsf import TSCSFB
     from fair_allocator.core.learners.uniform import Uniform
 
-    kinds = UCB1, KLUCB, Thompson, EpsilonGreedy, EXP3, Uniform, TFairUCB, LFG
+    kinds = UCB1, KLUCB, Thompson, EpsilonGreedy, EXP3, Uniform, TFairUCB, LFG, TSCSFB
     return {kind.name: kind for kind in kinds}
 
 
@@ -70,12 +73,39 @@ def make_learner(spec: LearnerSpec) -> Learner:
     if kind is None:
         known = ", ".join(sorted(known_learners()))
         raise InvalidPool(f"learner {shown(name)} is not known; choose one of {known}")
+    _check_names(name, kind, parameters)
     try:
         return kind(**parameters)
     except TypeError as error:
         raise InvalidPool(f"learner {name!r}: {error}") from None
 
 
+def _check_names(name: object, kind: type[Learner], parameters: Mapping[str, object]) -> None:
+    """Refuse parameters that the learner does not take, and say which it does."""
+    try:
+        accepted = signature(kind).parameters.values()
+    except ValueError:
+        return  # it does not say what it takes
+    if any(each.kind is Parameter.VAR_KEYWORD for each in accepted):
+        return
+    known = [each.name for each in accepted]
+    unknown = [parameter for parameter in parameters if parameter not in known]
+    if unknown:
+        takes = f"its parameters are {', '.join(known)}" if known else "it takes no parameters"
+        raise InvalidPool(f"learner {name!r}: {shown(unknown[0])} is not a parameter; {takes}")
+
+
+def parameters_of(learner: Learner) -> dict[str, object]:
+    """Return the parameters that make an equal learner, or refuse what a learner gives for it."""
+    parameters: object = learner.parameters()
+    if not isinstance(parameters, Mapping):
+        raise InvalidPool(
+            f"learner {type(learner).__name__}: parameters() must return a mapping, "
+            f"got {shown(parameters)}"
+        )
+    return dict(parameters)
+
+
 def same_learner(one: Learner, other: Learner) -> bool:
     """Tell whether two learners are of one kind with equal parameters."""
-    return type(one) is type(other) and one.parameters() == other.parameters()
+    return type(one) is type(other) and parameters_of(one) == parameters_of(other)

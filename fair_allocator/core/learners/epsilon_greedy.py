@@ -1,7 +1,9 @@
 """Epsilon-greedy (Sutton and Barto, "Reinforcement Learning", section 2.2)."""
 
+from heapq import nsmallest
 from typing import ClassVar
 
+from fair_allocator.core.among import Among
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.kinetic import Tournament
@@ -22,6 +24,9 @@ class EpsilonGreedy(Watcher):
     none was observed. Ties go to the arm with the fewest rewards observed or pending, so that
     arms take turns until the first ones arrive, then to the lowest index. An arm with neither
     comes first, for certain.
+
+    Several arms are a random set of that many with probability epsilon, otherwise those with the
+    largest means, after the arms of which nothing is known.
 
     Parameters
     ----------
@@ -60,19 +65,52 @@ class EpsilonGreedy(Watcher):
         self._unknown.add(arm)
         self._changed.add(arm)
 
-    def _champion(self) -> int:
+    def _catch_up(self) -> None:
+        """Take in what has happened to the arms since the last choice."""
         for arm in self._changed:
             self._tree.update(arm, _NOW)
         self._changed.clear()
-        return self._tree.champion(_NOW)
 
-    def choose(self, round: int) -> Choice:
+    def present(self, arm: int, here: bool) -> None:
+        # Arms that are away leave the tree when they come up; this brings one back.
+        if here:
+            self._unknown.back(arm)
+            self._changed.add(arm)
+
+    def choose(self, round: int, among: Among | None = None) -> Choice:
+        if among is not None:
+            return self.choose_several(round, among, 1)[0]
         first = self._unknown.first()
         if first is not None:
             return first, 1.0
+        self._catch_up()
         size = len(self.arms)
-        arm = greedy = self._champion()
+        arm = greedy = self._tree.champion(_NOW)
         if self.draws.uniform(round, _EXPLORE) < self.epsilon:
             arm = self.draws.below(size, round, _ANY)
         explored = self.epsilon / size
         return arm, 1.0 - self.epsilon + explored if arm == greedy else explored
+
+    def choose_several(self, round: int, among: Among, count: int) -> list[Choice]:
+        unknown = self._unknown.some(count, among)
+        choices: list[Choice] = [(arm, 1.0) for arm in unknown]
+        if len(choices) == count:
+            return choices
+        if unknown:
+            among, count = among.without(unknown), count - len(unknown)
+        arms = best = self._best(count, among)
+        if self.draws.uniform(round, _EXPLORE) < self.epsilon:
+            arms = self.draws.sample(count, among, round, _ANY)
+        explored = self.epsilon * count / len(among)
+        greedy = 1.0 - self.epsilon + explored
+        choices += [(arm, greedy if arm in best else explored) for arm in arms]
+        return choices
+
+    def _best(self, count: int, among: Among) -> list[int]:
+        """Return the arms with the largest means."""
+        if among.named is not None:
+            pairs = self._known
+            ranked = [(-pairs[arm][0], pairs[arm][1], arm) for arm in among.named]
+            return [arm for _, _, arm in nsmallest(count, ranked)]
+        self._catch_up()
+        return self._tree.best(count, among, _NOW)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from math import exp
 from typing import ClassVar
 
+from fair_allocator.core.among import Among
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.learners.base import Choice, Learner, Plain, check_probability
@@ -69,6 +70,31 @@ class SumTree:
                 node += 1
         return node - self._leaves
 
+    def above(self, weight: float) -> int | None:
+        """Return the first item of at least this weight, None if there is none."""
+        sums, nodes = self._sums, [1]
+        while nodes:
+            node = nodes.pop()
+            if sums[node] >= weight:
+                if node >= self._leaves:
+                    return node - self._leaves
+                nodes += 2 * node + 1, 2 * node
+        return None
+
+    def take_large(self, count: int) -> dict[int, float]:
+        """Take out the items that `count` draws in proportion would draw at least once each.
+
+        Return their weights, at most ``count - 1`` of them. Every other item is now shorter than
+        one of the ``count - len(taken)`` equal steps that the total can be divided in.
+        """
+        taken: dict[int, float] = {}
+        # By a little more than rounding, so that two steps never meet one item.
+        while count > 1 and (item := self.above(self.total / count * (1.0 - 1e-9))) is not None:
+            taken[item] = self[item]
+            self[item] = 0.0
+            count -= 1
+        return taken
+
 
 class EXP3(Learner):
     """Any arm with probability gamma, otherwise one in proportion to the weights.
@@ -77,6 +103,15 @@ class EXP3(Learner):
     with which that very pull was chosen: late rewards count as they would have in time, only
     later, and a forced pull has p = 1. Another learner's pull without a probability counts as
     a forced one. An arm that joins gets the mean weight of those that stay.
+
+    With m of n arms to be chosen it follows EXP3.M (Uchiya, Nakamura and Kudo, "Algorithms for
+    adversarial bandit problems with multiple plays", 2010): with probability gamma any m of the
+    arms, otherwise m by weight, where an arm whose part of the weights is 1/m or more is chosen
+    for certain and the others share the rest. Systematic sampling (Madow, 1949) draws these: they
+    lie on a line, each as long as its probability, and a random point of the first unit and its
+    like in every other unit are where the arms are. So the probability p of an arm to be chosen
+    is exact. In the paper arms are certain with exploration counted in, and the step is m times
+    as long.
 
     Parameters
     ----------
@@ -95,16 +130,36 @@ class EXP3(Learner):
 
     def begin(self, arms: Arms, draws: Draws) -> None:
         super().begin(arms, draws)
-        self._tree = SumTree([1.0] * len(arms))
+        self._start([1.0] * len(arms))
+
+    def _start(self, weights: Sequence[float]) -> None:
+        self._tree = SumTree(weights)
+        self._away: dict[int, float] = {}  # the weights of arms that are out of the tree
+
+    def _weights(self) -> list[float]:
+        weights = self._tree.weights
+        for arm, weight in self._away.items():
+            weights[arm] = weight
+        return weights
 
     def reshape(self, arms: Arms, kept: Sequence[int | None]) -> None:
         self.arms = arms
-        learned = [None if old is None else self._tree[old] for old in kept]
+        weights = self._weights()
+        learned = [None if old is None else weights[old] for old in kept]
         stay = [weight for weight in learned if weight is not None]
         mean = sum(stay) / len(stay) if stay else 1.0
-        self._tree = SumTree([mean if weight is None else weight for weight in learned])
+        self._start([mean if weight is None else weight for weight in learned])
 
-    def choose(self, round: int) -> Choice:
+    def present(self, arm: int, here: bool) -> None:
+        if here and arm in self._away:
+            self._tree[arm] = self._away.pop(arm)
+        elif not here and arm not in self._away:
+            self._away[arm] = self._tree[arm]
+            self._tree[arm] = 0.0
+
+    def choose(self, round: int, among: Among | None = None) -> Choice:
+        if among is not None:
+            return self.choose_several(round, among, 1)[0]
         size, tree, draws = len(self.arms), self._tree, self.draws
         if draws.uniform(round, _MIX) < self.gamma:
             arm = draws.below(size, round, _ANY)
@@ -112,17 +167,52 @@ class EXP3(Learner):
             arm = tree.at(draws.uniform(round, _BY_WEIGHT))
         return arm, (1.0 - self.gamma) * (tree[arm] / tree.total) + self.gamma / size
 
+    def choose_several(self, round: int, among: Among, count: int) -> list[Choice]:
+        if among.named is not None:
+            few = SumTree([self._away.get(arm, self._tree[arm]) for arm in among.named])
+            choices = self._draw(few, Among(len(among.named)), count, round)
+            return [(among.named[place], chance) for place, chance in choices]
+        tree = self._tree
+        out = [(arm, tree[arm]) for arm in among.extra]
+        for arm, _ in out:
+            tree[arm] = 0.0
+        choices = self._draw(tree, among, count, round)
+        for arm, weight in out:
+            tree[arm] = weight
+        return choices
+
+    def _draw(self, tree: SumTree, among: Among, count: int, round: int) -> list[Choice]:
+        """Draw arms by the weights in `tree`, which has none for arms outside of `among`."""
+        draws, certain = self.draws, tree.take_large(count)
+        rest = count - len(certain)
+        if draws.uniform(round, _MIX) < self.gamma:
+            arms = draws.sample(count, among, round, _ANY)
+        else:
+            start = draws.uniform(round, _BY_WEIGHT)
+            arms = [*certain, *(tree.at((start + step) / rest) for step in range(rest))]
+        by_weight = [1.0 if arm in certain else rest * (tree[arm] / tree.total) for arm in arms]
+        for arm, weight in certain.items():
+            tree[arm] = weight
+        explored = self.gamma * count / len(among)
+        chances = (min(1.0, (1.0 - self.gamma) * chance + explored) for chance in by_weight)
+        return list(zip(arms, chances, strict=True))
+
     def observed(self, arm: int, assignment: Assignment, reward: float) -> None:
         chance = 1.0 if assignment.propensity is None else assignment.propensity
         # Its own pulls stay at or below 1; one from before a change of arms might not.
-        growth = min(1.0, self.gamma * reward / (chance * len(self.arms)))
-        weight = self._tree[arm] * exp(growth)
-        self._tree[arm] = weight
+        growth = exp(min(1.0, self.gamma * reward / (chance * len(self.arms))))
+        if arm in self._away:
+            weight = self._away[arm] = self._away[arm] * growth
+        else:
+            weight = self._tree[arm] = self._tree[arm] * growth
         if weight > _LARGE:
-            self._tree = SumTree([max(w / _LARGE, _LEAST) for w in self._tree.weights])
+            away = list(self._away)
+            self._start([max(w / _LARGE, _LEAST) for w in self._weights()])
+            for absent in away:
+                self.present(absent, here=False)
 
     def state(self) -> Plain:
-        return {"weights": self._tree.weights}
+        return {"weights": self._weights()}
 
     def restore(self, state: Plain) -> None:
-        self._tree = SumTree(state["weights"])  # type: ignore[arg-type]
+        self._start(state["weights"])  # type: ignore[arg-type]

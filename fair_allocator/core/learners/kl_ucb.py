@@ -4,14 +4,13 @@ from math import log
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from fair_allocator.core.among import Among
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.learners.base import Choice
 from fair_allocator.core.learners.known import Unknown, Watcher, known
-
-Floats = npt.NDArray[np.float64]
+from fair_allocator.core.learners.largest import Floats, largest
 
 _STEPS = 5
 """Newton steps that take every mean and budget to within rounding (tests/unit/test_learners.py)."""
@@ -48,6 +47,8 @@ class KLUCB(Watcher):
     none was observed; ``n`` counts what was observed or is pending; an arm with neither comes
     first. An arm of mean 1 has q = 1 however often it is pulled, so ties go to the smallest
     ``n``, then to the lowest index: arms take turns until the first rewards arrive.
+
+    Several arms are the first ones in the same order.
     """
 
     name: ClassVar[str] = "kl-ucb"
@@ -64,10 +65,25 @@ class KLUCB(Watcher):
         self._mean[arm], self._count[arm] = known(self.arms, arm)
         self._unknown.add(arm)
 
-    def choose(self, round: int) -> Choice:
+    def present(self, arm: int, here: bool) -> None:
+        if here:
+            self._unknown.back(arm)
+
+    def choose(self, round: int, among: Among | None = None) -> Choice:
+        if among is not None:
+            return self.choose_several(round, among, 1)[0]
         first = self._unknown.first()
         if first is not None:
             return first, 1.0
         index = kl_upper(self._mean, log(round) / self._count)
-        best = np.flatnonzero(index == index.max())
-        return int(best[self._count[best].argmin()]), 1.0
+        return largest(index, 1, self._count)[0], 1.0
+
+    def choose_several(self, round: int, among: Among, count: int) -> list[Choice]:
+        found = self._unknown.some(count, among)
+        if len(found) < count:
+            arms = among.indices()
+            arms = arms[self._count[arms] > 0]
+            counts = self._count[arms]
+            index = kl_upper(self._mean[arms], log(round) / counts)
+            found += arms[largest(index, count - len(found), counts)].tolist()
+        return [(arm, 1.0) for arm in found]

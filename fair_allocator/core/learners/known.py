@@ -2,6 +2,7 @@
 
 from heapq import heapify, heappop, heappush
 
+from fair_allocator.core.among import Among
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.learners.base import Learner
@@ -39,13 +40,15 @@ class LeastPulled:
     """The arms for which `_holds` is true, least pulled first; ties go to the lowest index.
 
     An arm is filed under the pulls it had when it was added. What is out of date is dropped
-    when it comes up, so an arm must be added again after each pull after which it holds.
+    when it comes up, so an arm must be added again after each pull after which it holds. Arms
+    that are away are put aside when they come up, and filed again when they are back.
     """
 
-    __slots__ = ("_arms", "heap")
+    __slots__ = ("_arms", "_aside", "heap")
 
     def __init__(self, arms: Arms) -> None:
         self._arms = arms
+        self._aside: set[int] = set()
         self.heap = [(arms.pulls[arm], arm) for arm in range(len(arms)) if self._holds(arm)]
         heapify(self.heap)
 
@@ -57,6 +60,12 @@ class LeastPulled:
         if self._holds(arm):
             heappush(self.heap, (self._arms.pulls[arm], arm))
 
+    def back(self, arm: int) -> None:
+        """Take in that an arm is not away any more."""
+        if arm in self._aside:
+            self._aside.discard(arm)
+            self.add(arm)
+
     def first(self) -> int | None:
         """Return the first arm, None if there is none."""
         while self.heap:
@@ -65,6 +74,29 @@ class LeastPulled:
                 return arm
             heappop(self.heap)
         return None
+
+    def some(self, count: int, among: Among) -> list[int]:
+        """Return up to `count` arms of `among`, in order."""
+        pulled = self._arms.pulls
+        if among.named is not None:
+            filed = sorted([(pulled[arm], arm) for arm in among.named if self._holds(arm)])
+            return [arm for _, arm in filed[:count]]
+        found: list[int] = []
+        kept: list[tuple[int, int]] = []
+        while self.heap and len(found) < count:
+            entry = heappop(self.heap)
+            pulls, arm = entry
+            if pulls != pulled[arm] or not self._holds(arm) or (kept and kept[-1] == entry):
+                continue  # out of date, or filed twice
+            if arm in among.away:
+                self._aside.add(arm)
+                continue
+            kept.append(entry)
+            if arm in among:
+                found.append(arm)
+        for entry in kept:
+            heappush(self.heap, entry)
+        return found
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -5,16 +5,15 @@ from math import log, sqrt
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from fair_allocator.core.among import Among
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
-from fair_allocator.core.errors import InvalidPool
-from fair_allocator.core.learners.base import Choice, Plain
+from fair_allocator.core.learners.base import Choice, Plain, check_positive
 from fair_allocator.core.learners.known import Watcher, known
+from fair_allocator.core.learners.largest import Floats, largest
+from fair_allocator.core.learners.queues import Queues
 from fair_allocator.core.requests import Assignment
-
-Floats = npt.NDArray[np.float64]
 
 MAX_ETA = 1e12
 """Above this a queue would drown in the rounding of ``eta * index``."""
@@ -23,9 +22,10 @@ MAX_ETA = 1e12
 class LFG(Watcher):
     """The arm with the largest ``Q + eta * min(1, mean + sqrt(3 ln t / (2 n)))``.
 
-    Q is the arm's queue of unserved quota: it grows by the quota every round and shrinks by 1 at
-    a pull, never below 0. Ties go to the lowest index. Fair in the long run only, so this is a
-    baseline for simulation with rule "none"; under a rule its queues count forced pulls too.
+    Q is the arm's queue of unserved quota: it grows by the quota at every pull of any arm, also
+    while the arm is away, and shrinks by 1 at one of its own, never below 0. Several arms are
+    those with the largest values. Ties go to the lowest index. Fair in the long run only, so this
+    is a baseline for simulation with rule "none"; under a rule its queues count forced pulls too.
 
     With delayed rewards the mean is over what was observed and ``n`` counts what was observed or
     is pending; an arm with nothing observed has index 1.
@@ -40,28 +40,24 @@ class LFG(Watcher):
     cost: ClassVar[str] = "O(k), vectorised"
 
     def __init__(self, *, eta: float = 100.0) -> None:
-        if isinstance(eta, bool) or not isinstance(eta, int | float) or not 0 < eta <= MAX_ETA:
-            raise InvalidPool(f"eta must be in (0, {MAX_ETA:g}], got {eta!r}")
-        self.eta = float(eta)
+        self.eta = check_positive(eta, "eta", MAX_ETA)
 
     def parameters(self) -> dict[str, object]:
         return {"eta": self.eta}
 
     def begin(self, arms: Arms, draws: Draws) -> None:
         super().begin(arms, draws)
-        self._start([0.0] * len(arms))
+        self._start(Queues(arms, [0.0] * len(arms)))
 
     def reshape(self, arms: Arms, kept: Sequence[int | None]) -> None:
-        learned = self._queue.tolist()
         self.arms = arms
-        self._start([0.0 if old is None else learned[old] for old in kept])
+        self._start(self._queues.kept(arms, kept))
 
-    def _start(self, queue: Sequence[float]) -> None:
+    def _start(self, queues: Queues) -> None:
         size = len(self.arms)
-        self._queue: Floats = np.array(queue, dtype=np.float64)
+        self._queues = queues
         self._mean: Floats = np.ones(size)
         self._width: Floats = np.zeros(size)
-        self._lines: tuple[list[int], list[int]] = [], []
         for arm in range(size):
             self._look(arm)
 
@@ -69,27 +65,24 @@ class LFG(Watcher):
         self._mean[arm], count = known(self.arms, arm)
         self._width[arm] = sqrt(1.5 / count) if count else 0.0
 
-    def _quotas(self) -> Floats:
-        """Return the quotas in force; a change can reach `arms` long after `reshape`."""
-        lines = self.arms.slope, self.arms.unit
-        if self._lines != lines:
-            self._lines = lines[0].copy(), lines[1].copy()
-            quotas = [slope / unit for slope, unit in zip(*lines, strict=True)]
-            self._quota: Floats = np.array(quotas)
-        return self._quota
-
-    def choose(self, round: int) -> Choice:
+    def choose(self, round: int, among: Among | None = None) -> Choice:
+        if among is not None:
+            return self.choose_several(round, among, 1)[0]
         index = np.minimum(1.0, self._mean + sqrt(log(round)) * self._width)
-        return int((self._queue + self.eta * index).argmax()), 1.0
+        return int((self._queues.lengths + self.eta * index).argmax()), 1.0
+
+    def choose_several(self, round: int, among: Among, count: int) -> list[Choice]:
+        arms = among.indices()
+        index = np.minimum(1.0, self._mean[arms] + sqrt(log(round)) * self._width[arms])
+        found = arms[largest(self._queues.lengths[arms] + self.eta * index, count)]
+        return [(arm, 1.0) for arm in found.tolist()]
 
     def assigned(self, arm: int, assignment: Assignment) -> None:
         super().assigned(arm, assignment)
-        queue = self._queue + self._quotas()
-        queue[arm] -= 1.0
-        self._queue = np.maximum(0.0, queue)
+        self._queues.count(arm)
 
     def state(self) -> Plain:
-        return {"queue": self._queue.tolist()}
+        return {"queue": self._queues.lengths.tolist()}
 
     def restore(self, state: Plain) -> None:
-        self._start(state["queue"])  # type: ignore[arg-type]
+        self._start(Queues(self.arms, state["queue"]))  # type: ignore[arg-type]

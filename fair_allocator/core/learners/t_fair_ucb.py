@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from math import floor
 from typing import ClassVar
 
+from fair_allocator.core.among import Among
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.errors import InvalidPool
-from fair_allocator.core.learners.base import Choice, Plain
+from fair_allocator.core.learners.base import Choice, Plain, check_count
 from fair_allocator.core.learners.known import LeastPulled
 from fair_allocator.core.learners.ucb1 import UCB1
 from fair_allocator.core.requests import Assignment
@@ -29,6 +30,8 @@ class Lacking(LeastPulled):
 class TFairUCB(UCB1):
     """Every arm ``max(1, floor(quota * horizon))`` times, in turns, and from then on `UCB1`.
 
+    Several arms are those that lack pulls, least pulled first, and then those of UCB1.
+
     The shares are met at the horizon and not before it, so this is for simulation with rule
     "none". Pulls count when they are assigned, so the first part takes no notice of delay; the
     second does as UCB1 does. A change of arms or quotas sets the needs anew, and pulls made
@@ -44,9 +47,7 @@ class TFairUCB(UCB1):
     cost: ClassVar[str] = "O(log k)"
 
     def __init__(self, *, horizon: int) -> None:
-        if isinstance(horizon, bool) or not isinstance(horizon, int) or horizon < 1:
-            raise InvalidPool(f"horizon must be an int of at least 1, got {horizon!r}")
-        self.horizon = horizon
+        self.horizon = check_count(horizon, "horizon")
 
     def parameters(self) -> dict[str, object]:
         return {"horizon": self.horizon}
@@ -63,9 +64,24 @@ class TFairUCB(UCB1):
         super().begin(arms, draws)
         self._lacking = Lacking(arms, needed)
 
-    def choose(self, round: int) -> Choice:
+    def choose(self, round: int, among: Among | None = None) -> Choice:
+        if among is not None:
+            return self.choose_several(round, among, 1)[0]
         first = self._lacking.first()
         return super().choose(round) if first is None else (first, 1.0)
+
+    def choose_several(self, round: int, among: Among, count: int) -> list[Choice]:
+        lacking = self._lacking.some(count, among)
+        choices: list[Choice] = [(arm, 1.0) for arm in lacking]
+        if len(choices) < count:
+            rest = among.without(lacking) if lacking else among
+            choices += super().choose_several(round, rest, count - len(choices))
+        return choices
+
+    def present(self, arm: int, here: bool) -> None:
+        super().present(arm, here)
+        if here:
+            self._lacking.back(arm)
 
     def assigned(self, arm: int, assignment: Assignment) -> None:
         super().assigned(arm, assignment)

@@ -6,9 +6,11 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from fair_allocator.core.among import Among
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.learners.base import Choice, Learner, Plain
+from fair_allocator.core.learners.largest import Floats, largest
 from fair_allocator.core.requests import Assignment
 
 _BELIEF, _COIN = 0, 1
@@ -18,10 +20,13 @@ _BELIEF, _COIN = 0, 1
 class Thompson(Learner):
     """The arm that is best in one draw from each arm's ``Beta(1 + successes, 1 + failures)``.
 
+    Several arms are the best ones of the same draw.
+
     A reward x in [0, 1] is a success with probability x. The coin belongs to the round that is
-    rewarded, so rewards may come in any order. Pending rewards do not count: under delay it is
-    the draws that spread the pulls. Taking over from another learner, it has no coins of the
-    past and counts an arm's rewards so far as fractions of successes.
+    rewarded, so rewards may come in any order; arms of one round share its coin. Pending rewards
+    do not count: under delay it is the draws that spread the pulls. Taking over from another
+    learner, it has no coins of the past and counts an arm's rewards so far as fractions of
+    successes.
 
     The probability of a choice has no closed form; its propensity is None.
     """
@@ -34,7 +39,7 @@ class Thompson(Learner):
         self._count(arms.total)
 
     def _count(self, successes: Sequence[float]) -> None:
-        self._successes: npt.NDArray[np.float64] = np.array(successes, dtype=np.float64)
+        self._successes: Floats = np.array(successes, dtype=np.float64)
         self._failures = np.array(self.arms.observed, dtype=np.float64) - self._successes
 
     def reshape(self, arms: Arms, kept: Sequence[int | None]) -> None:
@@ -42,9 +47,20 @@ class Thompson(Learner):
         self.arms = arms
         self._count([0.0 if old is None else learned[old] for old in kept])
 
-    def choose(self, round: int) -> Choice:
+    def choose(self, round: int, among: Among | None = None) -> Choice:
+        if among is not None:
+            return self.choose_several(round, among, 1)[0]
         generator = self.draws.generator(round, _BELIEF)
         return int(generator.beta(1.0 + self._successes, 1.0 + self._failures).argmax()), None
+
+    def choose_several(self, round: int, among: Among, count: int) -> list[Choice]:
+        arms = among.indices()
+        return [(arm, None) for arm in arms[largest(self._beliefs(round, arms), count)].tolist()]
+
+    def _beliefs(self, round: int, arms: "npt.NDArray[np.intp]") -> Floats:
+        """Return one draw for each of these arms."""
+        generator = self.draws.generator(round, _BELIEF)
+        return generator.beta(1.0 + self._successes[arms], 1.0 + self._failures[arms])
 
     def observed(self, arm: int, assignment: Assignment, reward: float) -> None:
         if self.draws.uniform(assignment.round, _COIN) < reward:

@@ -3,6 +3,7 @@
 from math import log, sqrt
 from typing import ClassVar, Final
 
+from fair_allocator.core.among import Among
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.draws import Draws
@@ -24,7 +25,8 @@ class UCB1(Learner):
     arm with rewards pending and none observed has mean 1; one with neither comes first.
 
     In ``s = sqrt(2 ln t)`` every index is a line with the slope ``1 / sqrt(n)``, and a round
-    changes one line: a kinetic tournament finds the highest.
+    changes one line: a kinetic tournament finds the highest. Several arms are the highest ones,
+    after those of which nothing is known.
     """
 
     name: ClassVar[str] = "ucb1"
@@ -37,27 +39,97 @@ class UCB1(Learner):
         # What happens to an arm between two choices is looked at once, when it matters.
         self._changed = {a for a in range(len(arms)) if arms.observed[a] or arms.pending[a]}
 
-    def choose(self, round: int) -> Choice:
+    def choose(self, round: int, among: Among | None = None) -> Choice:
+        if among is not None:
+            return self.choose_several(round, among, 1)[0]
         # Times 1.0: compiled code has no roots and logarithms of integers.
-        s, tree, unknown = sqrt(2.0 * log(1.0 * round)), self._tree, self._unknown
+        s, unknown = sqrt(2.0 * log(1.0 * round)), self._unknown
         if self._changed:
-            arms = self.arms
-            for arm in self._changed:
-                observed = arms.observed[arm]
-                count = observed + arms.pending[arm]
-                if not count:
-                    unknown.add(arm)
-                elif tree is not None:
-                    mean = arms.total[arm] / observed if observed else 1.0
-                    tree.update(arm, mean, 1.0 / sqrt(1.0 * count), s)
-            self._changed.clear()
+            self._catch_up(s)
         if unknown.heap and (first := unknown.first()) is not None:
             return first, CERTAIN
+        tree = self._tree
         if tree is None:
-            pairs = [known(self.arms, arm) for arm in range(len(self.arms))]
-            lines = [(mean, 1.0 / sqrt(1.0 * count)) for mean, count in pairs]
-            tree = self._tree = LineTournament(lines, _MARGIN, s)
+            tree = self._plant(s)
         return tree.champion(s), CERTAIN
+
+    def choose_several(self, round: int, among: Among, count: int) -> list[Choice]:
+        s = sqrt(2.0 * log(1.0 * round))
+        if among.named is not None:
+            if count == 1:
+                return [(self._best_of(among.named, s), CERTAIN)]
+            return [(arm, CERTAIN) for arm in self._best_named(count, among.named, s)]
+        if self._changed:
+            self._catch_up(s)
+        found = self._unknown.some(count, among) if self._unknown.heap else []
+        if len(found) < count:
+            tree = self._tree
+            if tree is None:
+                tree = self._plant(s)
+            found += tree.best(count - len(found), among, s)
+        return [(arm, CERTAIN) for arm in found]
+
+    def _catch_up(self, s: float) -> None:
+        """Take in what has happened to the arms since the last choice."""
+        arms, tree, unknown = self.arms, self._tree, self._unknown
+        for arm in self._changed:
+            observed = arms.observed[arm]
+            count = observed + arms.pending[arm]
+            if not count:
+                unknown.add(arm)
+                if tree is not None:
+                    tree.leave(arm, s)
+            elif tree is not None:
+                mean = arms.total[arm] / observed if observed else 1.0
+                tree.update(arm, mean, 1.0 / sqrt(1.0 * count), s)
+        self._changed.clear()
+
+    def _plant(self, s: float) -> LineTournament:
+        """Make the tree of the arms of which something is known."""
+        lines: list[tuple[float, float] | None] = []
+        for arm in range(len(self.arms)):
+            mean, count = known(self.arms, arm)
+            lines.append((mean, 1.0 / sqrt(1.0 * count)) if count else None)
+        self._tree = tree = LineTournament(lines, _MARGIN, s)
+        return tree
+
+    def _best_of(self, named: list[int], s: float) -> int:
+        """Return the best of a few arms without a look at the others."""
+        arms = self.arms
+        observations, pending, totals = arms.observed, arms.pending, arms.total
+        best = unknown = -1
+        highest, fewest = -1.0, 0
+        for arm in named:
+            observed = observations[arm]
+            count = observed + pending[arm]
+            if count:
+                mean = totals[arm] / observed if observed else 1.0
+                index = mean + 1.0 / sqrt(1.0 * count) * s
+                if index > highest:
+                    best, highest = arm, index
+            elif unknown < 0 or arms.pulls[arm] < fewest:
+                unknown, fewest = arm, arms.pulls[arm]
+        return best if unknown < 0 else unknown
+
+    def _best_named(self, count: int, named: list[int], s: float) -> list[int]:
+        """Return the best ones of a few arms, likewise."""
+        arms = self.arms
+        ranked: list[tuple[int, float, int]] = []
+        for arm in named:
+            mean, counted = known(arms, arm)
+            if counted:
+                ranked.append((1, -(mean + 1.0 / sqrt(1.0 * counted) * s), arm))
+            else:
+                ranked.append((0, 1.0 * arms.pulls[arm], arm))
+        ranked.sort()
+        return [arm for _, _, arm in ranked[:count]]
+
+    def present(self, arm: int, here: bool) -> None:
+        # Arms that are away leave the tree when they come up; this brings one back.
+        if here:
+            self._unknown.back(arm)
+            if self.arms.observed[arm] or self.arms.pending[arm]:
+                self._changed.add(arm)
 
     def assigned(self, arm: int, assignment: Assignment) -> None:  # noqa: ARG002
         self._changed.add(arm)

@@ -1,0 +1,109 @@
+"""What of a wanted change is safe to put in force now."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import lcm
+from typing import Final
+
+from fair_allocator.core.quotas import compare_sum_to_one
+from fair_allocator.core.safety import Line, is_safe
+
+PROMPT: Final = 256
+"""Arms up to which everything wanted is tried each time, one by one if need be."""
+
+ATTEMPTS: Final = 16
+"""How many states are tested at most each time that a change of more arms is tried."""
+
+
+class Admission:
+    """What comes into force of a change that is tried on the state as it is.
+
+    Everything together if that is safe. Else the quotas one by one in order, as far as they are
+    safe together and sum to at most 1; then the bank; then the bound, as low as it can go.
+
+    Attributes
+    ----------
+    quotas
+        The arms whose wanted quota comes into force.
+    bank
+        Whether the wanted bank does.
+    steps
+        By how much the bound comes down.
+    tests
+        How many states were tested.
+    """
+
+    def __init__(
+        self,
+        lines: Sequence[Line],
+        in_force: Sequence[Fraction],
+        wanted: dict[int, Fraction],
+        bank: int | None,
+        steps: int,
+    ) -> None:
+        self._lines = lines
+        self._in_force = in_force
+        self._wanted = wanted
+        self._most_ahead = bank
+        self.tests = 0
+        self.quotas = list(wanted)
+        self.bank = True
+        self.steps = steps
+        if self._is_safe():
+            return
+        self.quotas, self.bank, self.steps = [], False, 0
+        self._admit(list(wanted))
+        self.bank = True
+        if bank is None or not self._is_safe():
+            self.bank = bank is None
+        self.steps = self._lowest(steps)
+
+    def _admit(self, more: list[int]) -> None:
+        """Admit of `more`, in order, what is safe with what was admitted.
+
+        What is safe together is safe one by one, so a part that is safe needs one test.
+        """
+        if not more or (self.tests >= ATTEMPTS and len(self._lines) > PROMPT):
+            return
+        before = self.quotas
+        self.quotas = before + more
+        if self._fits() and self._is_safe():
+            return
+        self.quotas = before
+        if len(more) > 1:
+            self._admit(more[: len(more) // 2])
+            self._admit(more[len(more) // 2 :])
+
+    def _lowest(self, steps: int) -> int:
+        """Return by how much the bound can come down: what is safe is safe with fewer steps."""
+        safe = 0
+        while safe < steps:
+            self.steps = (safe + steps + 1) // 2
+            if self._is_safe():
+                safe = self.steps
+            else:
+                steps = self.steps - 1
+        return safe
+
+    def _fits(self) -> bool:
+        quotas = list(self._in_force)
+        for arm in self.quotas:
+            quotas[arm] = self._wanted[arm]
+        return compare_sum_to_one(quotas) <= 0
+
+    def _is_safe(self) -> bool:
+        """Tell whether the state is safe with what is admitted."""
+        self.tests += 1
+        lines = list(self._lines)
+        for arm in self.quotas:
+            (ahead, _, unit), quota = lines[arm], self._wanted[arm]
+            wide = lcm(unit, quota.denominator)
+            slope = quota.numerator * (wide // quota.denominator)
+            lines[arm] = ahead * (wide // unit), slope, wide
+        most = self._most_ahead
+        if self.bank and most is not None:
+            lines = [(max(ahead, -most * unit), slope, unit) for ahead, slope, unit in lines]
+        if self.steps:
+            steps = self.steps
+            lines = [(ahead + steps * unit, slope, unit) for ahead, slope, unit in lines]
+        return is_safe(lines)

@@ -1,0 +1,117 @@
+"""Which arms a learner may choose among: few that are named, or all but a few."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from fair_allocator.core.compiling import mypyc_attr
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Among:
+    """The arms that one request may be given to, as indices into the pool's arms.
+
+    A learner can ask for its length, whether it has an arm, and go through it in ascending
+    order, or take it as numpy arrays. A learner that wants to be fast looks at how the set is
+    given, too.
+
+    Attributes
+    ----------
+    size
+        How many arms the pool has.
+    named
+        The arms, ascending, where they are given one by one; None where it is all arms but some.
+    away
+        Arms left out for more than this request: asleep or busy. The learner was told of each
+        of them by `Learner.present`. Empty if `named`.
+    extra
+        Arms left out for this request only. Empty if `named`.
+
+    Examples
+    --------
+    >>> few, most = Among(5, named=[1, 4]), Among(5, away={0}, extra={0, 3})
+    >>> list(few), list(most), len(most), 3 in most
+    ([1, 4], [1, 2, 4], 3, False)
+    >>> list(most.without([2]))
+    [1, 4]
+    """
+
+    __slots__ = ("away", "extra", "named", "size")
+
+    def __init__(
+        self,
+        size: int,
+        named: list[int] | None = None,
+        away: set[int] | None = None,
+        extra: set[int] | None = None,
+    ) -> None:
+        self.size = size
+        self.named = named
+        self.away: set[int] = set() if away is None or named is not None else away
+        self.extra: set[int] = set() if extra is None or named is not None else extra
+
+    def __len__(self) -> int:
+        named, away = self.named, self.away
+        if named is not None:
+            return len(named)
+        absent = len(away)
+        for arm in self.extra:
+            if arm not in away:
+                absent += 1
+        return self.size - absent
+
+    def __contains__(self, arm: int) -> bool:
+        named = self.named
+        if named is None:
+            return 0 <= arm < self.size and arm not in self.away and arm not in self.extra
+        place = bisect_left(named, arm)
+        return place < len(named) and named[place] == arm
+
+    def __iter__(self) -> Iterator[int]:
+        if self.named is not None:
+            return iter(self.named)
+        absent = self.away | self.extra
+        return iter([arm for arm in range(self.size) if arm not in absent])
+
+    def __repr__(self) -> str:
+        if self.named is not None:
+            return f"Among({self.size}, named={self.named})"
+        return f"Among({self.size}, away={self.away}, extra={self.extra})"
+
+    def copy(self) -> "Among":
+        """Return the same set, for code that may change what it is given."""
+        if self.named is not None:
+            return Among(self.size, list(self.named))
+        return Among(self.size, None, set(self.away), set(self.extra))
+
+    def without(self, arms: Iterable[int]) -> "Among":
+        """Return the same set without these arms."""
+        out = {arm for arm in arms if arm in self}
+        if self.named is not None:
+            return Among(self.size, [arm for arm in self.named if arm not in out])
+        return Among(self.size, None, self.away, self.extra | out)
+
+    def mask(self) -> "npt.NDArray[np.bool_]":
+        """Return for every arm of the pool whether it is in, as a numpy array."""
+        import numpy as np  # here, since most pools never need it and it is slow to load
+
+        if self.named is not None:
+            mask = np.zeros(self.size, dtype=np.bool_)
+            mask[self.named] = True
+            return mask
+        mask = np.ones(self.size, dtype=np.bool_)
+        for absent in (self.away, self.extra):
+            mask[list(absent)] = False
+        return mask
+
+    def indices(self) -> "npt.NDArray[np.intp]":
+        """Return the arms, ascending, as a numpy array."""
+        import numpy as np
+
+        if self.named is not None:
+            return np.array(self.named, dtype=np.intp)
+        return np.flatnonzero(self.mask())

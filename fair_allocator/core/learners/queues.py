@@ -1,0 +1,41 @@
+"""Queues of unserved quota, for the learners that weigh them against rewards."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fair_allocator.core.arms import Arms
+from fair_allocator.core.learners.largest import Floats
+
+
+class Queues:
+    """One queue for each arm: what of its quota was not served.
+
+    It grows by the quota at every pull of any arm, whether the arm was eligible or not, as in the
+    papers; it shrinks by 1 at a pull of its own, and is never below 0.
+    """
+
+    def __init__(self, arms: Arms, lengths: Sequence[float]) -> None:
+        self._arms = arms
+        self.lengths: Floats = np.array(lengths, dtype=np.float64)
+        self._lines: tuple[list[int], list[int]] = [], []
+
+    def _quotas(self) -> Floats:
+        """Return the quotas in force; a change can reach `arms` long after `reshape`."""
+        lines = self._arms.slope, self._arms.unit
+        if self._lines != lines:
+            self._lines = lines[0].copy(), lines[1].copy()
+            quotas = [slope / unit for slope, unit in zip(*lines, strict=True)]
+            self._quota: Floats = np.array(quotas)
+        return self._quota
+
+    def count(self, arm: int) -> None:
+        """Take in a pull of an arm."""
+        lengths = self.lengths + self._quotas()
+        lengths[arm] -= 1.0
+        self.lengths = np.maximum(0.0, lengths)
+
+    def kept(self, arms: Arms, kept: Sequence[int | None]) -> "Queues":
+        """Return the queues of other arms; ``kept[new]`` is the old index, None for a newcomer."""
+        lengths = self.lengths.tolist()
+        return Queues(arms, [0.0 if old is None else lengths[old] for old in kept])

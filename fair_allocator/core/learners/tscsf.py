@@ -1,0 +1,72 @@
+"""TSCSF-B (Huang, Xu, Hu, Wang and Pan, 2020).
+
+"Thompson sampling for combinatorial semi-bandits with sleeping arms and long-term fairness
+constraints".
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from fair_allocator.core.among import Among
+from fair_allocator.core.arms import Arms
+from fair_allocator.core.draws import Draws
+from fair_allocator.core.learners.base import Choice, Plain, check_positive
+from fair_allocator.core.learners.largest import largest
+from fair_allocator.core.learners.lfg import MAX_ETA
+from fair_allocator.core.learners.queues import Queues
+from fair_allocator.core.learners.thompson import Thompson
+from fair_allocator.core.requests import Assignment
+
+
+class TSCSFB(Thompson):
+    """The arm with the largest ``Q + eta * x``, x a draw from its belief.
+
+    The belief is ``Beta(1 + successes, 1 + failures)``. Q is the arm's queue of unserved quota, the
+    same as in LFG: it grows by the quota at every pull of any arm, also while the arm is away, and
+    shrinks by 1 at one of its own, never below 0. Several arms are those with the largest values.
+    Fair in the long run only, so this is a baseline for simulation with rule "none"; under a rule
+    its queues count forced pulls too.
+
+    Rewards count as in Thompson sampling here. The probability of a choice has no closed form; its
+    propensity is None.
+
+    Parameters
+    ----------
+    eta
+        The weight of rewards against queues, in (0, 1e12].
+    """
+
+    name: ClassVar[str] = "tscsf-b"
+    cost: ClassVar[str] = "O(k), vectorised"
+
+    def __init__(self, *, eta: float = 100.0) -> None:
+        self.eta = check_positive(eta, "eta", MAX_ETA)
+
+    def parameters(self) -> dict[str, object]:
+        return {"eta": self.eta}
+
+    def begin(self, arms: Arms, draws: Draws) -> None:
+        super().begin(arms, draws)
+        self._queues = Queues(arms, [0.0] * len(arms))
+
+    def reshape(self, arms: Arms, kept: Sequence[int | None]) -> None:
+        super().reshape(arms, kept)
+        self._queues = self._queues.kept(arms, kept)
+
+    def choose(self, round: int, among: Among | None = None) -> Choice:
+        return self.choose_several(round, among or Among(len(self.arms)), 1)[0]
+
+    def choose_several(self, round: int, among: Among, count: int) -> list[Choice]:
+        arms = among.indices()
+        scores = self._queues.lengths[arms] + self.eta * self._beliefs(round, arms)
+        return [(arm, None) for arm in arms[largest(scores, count)].tolist()]
+
+    def assigned(self, arm: int, assignment: Assignment) -> None:  # noqa: ARG002
+        self._queues.count(arm)
+
+    def state(self) -> Plain:
+        return {**super().state(), "queue": self._queues.lengths.tolist()}
+
+    def restore(self, state: Plain) -> None:
+        super().restore(state)
+        self._queues = Queues(self.arms, state["queue"])  # type: ignore[arg-type]

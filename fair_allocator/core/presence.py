@@ -1,0 +1,136 @@
+"""Which arms are here: asleep, busy, and eligible for a request."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fair_allocator.core.all_but import AllBut, is_names
+from fair_allocator.core.among import Among
+from fair_allocator.core.arms import Arms
+from fair_allocator.core.compiling import mypyc_attr
+from fair_allocator.core.errors import InvalidPool, InvalidRequest, NobodyFree, shown
+from fair_allocator.core.numbers import parse_whole
+
+FEW = 32
+"""Up to so many named arms are looked at one by one in a pool of any size."""
+
+
+MaxOpen = int | dict[str, int]
+"""How many assignments of an arm may be open: a number for all arms, or one by arm."""
+
+
+def parse_max_open(max_open: Any, names: Iterable[str]) -> MaxOpen | None:
+    """Read how many assignments of each arm may be open."""
+    if max_open is None:
+        return None
+    if not isinstance(max_open, Mapping):
+        return parse_whole(max_open, "max_open", least=1)
+    known = set(names)
+    most: dict[str, int] = {}
+    for name, value in max_open.items():
+        if name not in known:
+            raise InvalidPool(f"max_open: the pool has no arm {shown(name)}")
+        most[name] = parse_whole(value, f"arm {name!r}: max_open", least=1)
+    return most
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Presence:
+    """The arms that are asleep or busy; all others are here."""
+
+    __slots__ = ("_arms", "_most", "asleep", "away", "max_open", "moved")
+
+    def __init__(self, arms: Arms, asleep: Iterable[int], max_open: MaxOpen | None) -> None:
+        self._arms = arms
+        self.asleep = set(asleep)
+        self.max_open = max_open
+        """As configured."""
+        self._most: dict[int, int] = {}
+        if isinstance(max_open, dict):
+            self._most = {arms.index[name]: most for name, most in max_open.items()}
+        elif max_open is not None:
+            self._most = dict.fromkeys(range(len(arms)), max_open)
+        self.away: set[int] = set(arms.away)
+        """Those whose clock stands still; one set for the whole life of a configuration."""
+        self.moved: set[int] = set()
+        """Those that went away or came back since the last decision."""
+
+    def limits(self) -> dict[int, int]:
+        """Return how many assignments may be open, of the arms for which that is limited."""
+        return self._most
+
+    def is_away(self, arm: int) -> bool:
+        """Tell whether an arm is asleep or has as many open assignments as it may have."""
+        if arm in self.asleep:
+            return True
+        most = self._most.get(arm)
+        return most is not None and self._arms.pending[arm] >= most
+
+    def eligible(self, names: Iterable[str] | Any | None) -> Among:
+        """Return the arms that are here and may take a request.
+
+        Raises
+        ------
+        InvalidRequest
+            If a name is unknown, or there is none.
+        NobodyFree
+            If all of them are asleep or busy.
+        """
+        arms, away = self._arms, self.away
+        size = len(arms)
+        if names is None:
+            among = Among(size, None, away)
+        elif isinstance(names, AllBut):
+            left_out = {arm for arm in self._indices(names.names) if arm not in away}
+            among = Among(size, None, away, left_out)
+            if 2 * len(left_out) > size - len(away):
+                among = Among(size, sorted(self._others(left_out)))
+        else:
+            named = self._indices(names)
+            if not named:
+                raise InvalidRequest("eligible must name at least one arm, got none")
+            if away:
+                named = [arm for arm in named if arm not in away]
+            named.sort()
+            for place in range(1, len(named)):
+                if named[place - 1] == named[place]:
+                    named = sorted(set(named))
+                    break
+            among = Among(size, named)
+            if len(named) > FEW and 2 * len(named) > size - len(away):
+                among = Among(size, None, away, self._others(set(named)))
+        if not len(among):
+            raise NobodyFree("every eligible arm is asleep or busy")
+        return among
+
+    def has_others(self, names: Iterable[str] | Any | None, given: set[int]) -> bool:
+        """Tell whether a request could go to other arms than these, were they here."""
+        size = len(self._arms)
+        if names is None:
+            return len(given) < size
+        if isinstance(names, AllBut):
+            return len(given.union(self._indices(names.names))) < size
+        return not given.issuperset(self._indices(names))
+
+    def _others(self, some: set[int]) -> set[int]:
+        """Return the arms that are here and not among these."""
+        away = self.away
+        return {arm for arm in range(len(self._arms)) if arm not in some and arm not in away}
+
+    def _indices(self, names: Any) -> list[int]:
+        """Return the indices of named arms."""
+        index = self._arms.index
+        kind = type(names)
+        if kind is not list and kind is not tuple and not is_names(names):
+            raise InvalidRequest(f"eligible must be a collection of arm names, got {shown(names)}")
+        found: list[int] = []
+        for name in names:
+            arm = index.get(name, -1) if isinstance(name, str) else -1
+            if arm < 0:
+                raise InvalidRequest(f"eligible: the pool has no arm {shown(name)}")
+            found.append(arm)
+        return found
+
+    def state(self) -> dict[str, Any]:
+        """Return all of it as plain data; the clocks are in `Arms`."""
+        moved = {"moved": sorted(self.moved)} if self.moved else {}
+        return {"asleep": sorted(self.asleep), "max_open": self.max_open, **moved}

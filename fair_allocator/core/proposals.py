@@ -1,0 +1,158 @@
+"""What a learner proposes, checked: a learner can be wrong, and the request is still decided.
+
+A proposal that cannot be used is replaced by the least pulled arm that may be chosen; ties go to
+the lowest index. Every such fault is counted by kind, and the first of each kind is kept with its
+traceback and reported as a `LearnerWarning`.
+"""
+
+import warnings
+from heapq import nsmallest
+from traceback import format_exc
+from typing import Any, Final
+
+from fair_allocator.core.among import Among
+from fair_allocator.core.arms import Arms
+from fair_allocator.core.compiling import mypyc_attr
+from fair_allocator.core.errors import LearnerWarning, shown
+from fair_allocator.core.learners import Choice, Learner
+from fair_allocator.core.learners.ucb1 import UCB1
+from fair_allocator.core.numbers import unit_float, whole
+
+RAISED: Final = "raised"
+NO_CHOICE: Final = "no choice"
+UNKNOWN_ARM: Final = "unknown arm"
+NOT_ELIGIBLE: Final = "not eligible"
+CHOSEN_TWICE: Final = "chosen twice"
+PROPENSITY: Final = "propensity"
+"""The kinds of faults."""
+
+_OURS: Final = "fair_allocator.core.learners"
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Proposals:
+    """A learner under supervision, and the faults it has made."""
+
+    __slots__ = ("_is_ours", "_ucb1", "_unreported", "asking", "counts", "first", "learner")
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
+        # What the fastest of ours returns needs no check.
+        self._ucb1: UCB1 | None = learner if type(learner) is UCB1 else None
+        self._is_ours = type(learner).__module__.startswith(_OURS)
+        self.asking = False
+        """Whether the learner is choosing: it must not ask its pool meanwhile."""
+        self.counts: dict[str, int] = {}
+        """How many faults of each kind there were."""
+        self.first: dict[str, str] = {}
+        """The first fault of each kind, with its traceback if there is one."""
+        self._unreported: list[str] = []
+
+    def one(self, arms: Arms, round: int) -> Choice:
+        """Return the learner's choice among all arms."""
+        if self._ucb1 is not None:
+            return self._ucb1.choose(round)
+        self.asking = True
+        try:
+            choice = self.learner.choose(round)
+        except Exception:
+            self.failed()
+            return self._least_pulled(arms, Among(len(arms)), 1, set())[0]
+        finally:
+            self.asking = False
+        if _is_plain(choice):
+            arm: int = choice[0]
+            if 0 <= arm < len(arms):
+                propensity: float | None = choice[1]
+                return arm, propensity
+        return self._checked(arms, Among(len(arms)), 1, [choice])[0]
+
+    def several(self, arms: Arms, round: int, among: Among, count: int) -> list[Choice]:
+        """Return the learner's choice of `count` arms of `among`."""
+        if self._ucb1 is not None:
+            return self._ucb1.choose_several(round, among, count)
+        # Not every learner leaves what it is given as it is.
+        given = among if self._is_ours else among.copy()
+        self.asking = True
+        try:
+            choices: list[Any] = list(self.learner.choose_several(round, given, count))
+        except Exception:
+            self.failed()
+            choices = []
+        else:
+            if len(choices) != count:
+                self.fault(NO_CHOICE, f"chose {len(choices)} arms where {count} were wanted")
+            elif count == 1 and _is_plain(choices[0]):
+                arm: int = choices[0][0]
+                if arm in among:
+                    return choices
+        finally:
+            self.asking = False
+        return self._checked(arms, among, count, choices[:count])
+
+    def _checked(self, arms: Arms, among: Among, count: int, choices: list[Any]) -> list[Choice]:
+        """Return the choices that can be used, filled up with least pulled arms."""
+        good: list[Choice] = []
+        taken: set[int] = set()
+        for choice in choices:
+            try:
+                self._check(arms, among, choice, taken, good)
+            except Exception:
+                self.failed()
+        if len(good) < count:
+            good += self._least_pulled(arms, among, count - len(good), taken)
+        return good
+
+    def _check(
+        self, arms: Arms, among: Among, choice: Any, taken: set[int], good: list[Choice]
+    ) -> None:
+        """Add a choice to the good ones, or count what is wrong with it."""
+        is_pair = isinstance(choice, tuple) and len(choice) == 2
+        said, chance = choice if is_pair else (choice, None)
+        arm = whole(said)
+        propensity = None if chance is None else unit_float(chance)
+        if arm is None:
+            self.fault(NO_CHOICE, f"chose {shown(choice)}, which is no arm's index")
+        elif not 0 <= arm < len(arms):
+            self.fault(UNKNOWN_ARM, f"chose arm {shown(arm)} of {len(arms)}")
+        elif arm in taken:
+            self.fault(CHOSEN_TWICE, f"chose arm {arm} twice")
+        elif arm not in among:
+            self.fault(NOT_ELIGIBLE, f"chose arm {arm}, which may not be chosen")
+        elif chance is not None and not propensity:
+            self.fault(PROPENSITY, f"chose arm {arm} with the propensity {shown(chance)}")
+        else:
+            taken.add(arm)
+            good.append((arm, propensity))
+
+    def _least_pulled(self, arms: Arms, among: Among, count: int, taken: set[int]) -> list[Choice]:
+        free = [(arms.pulls[arm], arm) for arm in among if arm not in taken]
+        return [(arm, None) for _, arm in nsmallest(count, free)]
+
+    def fault(self, kind: str, what: str) -> None:
+        """Count a fault of the learner."""
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        if kind not in self.first:
+            self.first[kind] = what
+            self._unreported.append(what)
+
+    def failed(self) -> None:
+        """Count the exception that is being handled."""
+        self.fault(RAISED, format_exc())
+
+    def report(self) -> None:
+        """Warn of faults that were not reported yet; called when everything is counted."""
+        while self._unreported:
+            name = type(self.learner).__name__
+            what = self._unreported.pop(0).strip()
+            warnings.warn(
+                f"learner {name}: {what}\nthe pool decided without it", LearnerWarning, stacklevel=3
+            )
+
+
+def _is_plain(choice: Any) -> bool:
+    """Tell whether a choice is an index and a propensity of Python's own, as most are."""
+    if type(choice) is not tuple or len(choice) != 2 or type(choice[0]) is not int:
+        return False
+    propensity = choice[1]
+    return propensity is None or (type(propensity) is float and 0.0 < propensity <= 1.0)

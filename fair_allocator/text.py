@@ -1,0 +1,28 @@
+"""Texts as bytes and in words.
+
+Names come as JSON, in which a lone half of a surrogate pair is valid. UTF-8 has no bytes for it
+unless it is asked to let surrogates pass, so every name is converted here.
+"""
+
+
+def to_bytes(text: str) -> bytes:
+    r"""Return a text in UTF-8.
+
+    >>> to_bytes("\ud800")
+    b'\xed\xa0\x80'
+    """
+    return text.encode("utf-8", "surrogatepass")
+
+
+def to_text(data: bytes) -> str:
+    """Return the text of bytes that `to_bytes` made."""
+    return data.decode("utf-8", "surrogatepass")
+
+
+def counted(count: int, word: str) -> str:
+    """Return a number of things in words.
+
+    >>> counted(1, "pool"), counted(2_000, "pool")
+    ('1 pool', '2,000 pools')
+    """
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
