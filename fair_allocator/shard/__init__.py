@@ -1,13 +1,20 @@
 """All pools of one partition: how inputs become decisions, and how decisions outlive a crash.
 
-hosted    a pool with its settings and its open requests in the order of their time
-settings  what a shard needs to know
-table     the pools of a shard, changed by operations and by nothing else
-shard     inputs -> operations, outgoing records, a journal entry
-outbox    the outgoing records
-journal   entries, chained
-snapshot  the whole state, now and then, a few bytes with each commit
-restore   the one way back
+settings    what a shard needs to know
+hosting     what it is told of a pool beyond what the pool keeps
+hosted      a pool with its hosting, its open assignments and the requests that wait
+asked       a request as it came
+needs       expressions over the tags of arms
+table       the pools of a shard, changed by operations and by nothing else
+operations  every way in which the state changes, one small class each
+journal     entries of operations, chained
+commits     the commit that is being put together, and entries that are applied
+deciding    requests are decided: at once, after a wait, or again
+controls    pools are made and changed
+shard       inputs are read
+outbox      the outgoing records
+snapshot    the whole state, now and then, a few bytes with each commit
+restore     the one way back
 """
 
 from fair_allocator.shard.restore import Progress, restore

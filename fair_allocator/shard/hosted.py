@@ -1,23 +1,25 @@
-"""A pool as a shard hosts it: with its settings, and with rewards that are waited for in time."""
+"""A pool as a shard hosts it: with its settings, its open assignments, and requests that wait."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Container, Mapping
 from functools import lru_cache
-from json.encoder import encode_basestring as quoted
-from typing import Any
+from typing import Any, Final
 
-from fair_allocator.core.errors import InvalidPool
-from fair_allocator.core.guarantee import Epoch
-from fair_allocator.core.pool import Pool
+from fair_allocator.core.all_but import AllBut
+from fair_allocator.core.errors import InvalidPool, InvalidRequest
+from fair_allocator.core.guarantee import Change, Epoch
+from fair_allocator.core.pool import KEEP, Pool
 from fair_allocator.core.quotas import Number, parse_quota
-from fair_allocator.core.requests import Assignment, Reason
+from fair_allocator.core.requests import Assignment, Request, RewardOutcome
+from fair_allocator.events import wire
+from fair_allocator.shard.asked import Asked, Waiter
+from fair_allocator.shard.hosting import Hosting
+from fair_allocator.shard.needs import parse_needs
+from fair_allocator.text import to_bytes
 
-LONGEST_TIMEOUT = 1e12
-"""Seconds; beyond it a timeout is for ever anyway, and its milliseconds no number."""
+MOST_NEEDS: Final = 256
+"""Expressions of which it is kept who meets them."""
 
-
-HOSTING_SETTINGS = ("reward_timeout", "default_reward")
-"""Settings that mean something when they are there and None."""
+_NEVER: Final = 1 << 62
 
 
 @lru_cache(maxsize=1_000, typed=True)
@@ -29,79 +31,59 @@ def _quota(share: Number) -> Number:
         return share
 
 
-@dataclass(frozen=True, slots=True)
-class Hosting:
-    """What a shard was told of a pool beyond what the pool itself keeps.
+class HostedPool:
+    """A pool, its hosting, and what waits in it.
 
     Attributes
     ----------
-    reward_timeout
-        Milliseconds of record time after which a reward is no longer waited for; None: never.
-    default_reward
-        The reward that is counted at the timeout; None: none.
-    on_demand
-        Whether the pool came from the template and was never configured by itself.
-    fingerprint
-        Of the template it was last made or changed by, for a pool on demand.
-    paused
-        Whether requests are turned away.
+    epochs
+        Epochs that came into force and are not published yet; the pool appends to it.
+    bucket
+        The unit of a snapshot that it belongs to.
+    scheduled
+        The time at which the shard looks at it next; None if it has no reason to.
+    stood
+        The position in the requests at which the pool's standing was last published.
+    open
+        The assignments whose reward is waited for, oldest first, and some that were answered.
+    waiting
+        The requests that nobody can take now, in their order.
+    asked
+        The requests that may have to be decided again, by id.
+    tags
+        The tags of the arms that have some.
     """
 
-    reward_timeout: int | None = None
-    default_reward: float | None = None
-    on_demand: bool = False
-    fingerprint: str = ""
-    paused: bool = False
-
-    def changed(self, settings: Mapping[str, Any]) -> "Hosting":
-        """Return this with the settings of a control or of the configuration file."""
-        changes = {name: settings[name] for name in HOSTING_SETTINGS if name in settings}
-        if (timeout := changes.get("reward_timeout")) is not None:
-            # At least 1: what is due in the moment it is made would expire twice in a restore.
-            changes["reward_timeout"] = max(1, round(min(timeout, LONGEST_TIMEOUT) * 1000))
-        return replace(self, **changes)
-
-
-class HostedPool:
-    """A pool, its hosting, and its open requests in the order of their time."""
-
     __slots__ = (
-        "_first",
-        "_room",
-        "bucket",
-        "epochs",
-        "hosting",
-        "key",
-        "opening",
-        "pool",
-        "scheduled",
-        "stood",
-        "waiting",
+        *("_first", "_needs", "_room", "asked", "bucket", "epochs", "hosting", "key", "open"),
+        *("opening", "pool", "scheduled", "stood", "tags", "waiting"),
     )
 
     def __init__(self, pool: Pool, hosting: Hosting, epochs: list[Epoch], bucket: int) -> None:
         self.pool = pool
         self.hosting = hosting
         self.epochs = epochs
-        """Epochs that came into force and are not published yet; the pool appends to it."""
         self.bucket = bucket
-        self.key = pool.name.encode("utf-8", "surrogatepass")
-        self.opening = f'{{"type":"assignment","pool":{quoted(pool.name)},"request_id":'
-        """The key of its records, and how an assignment begins."""
+        self.key = to_bytes(pool.name)
+        self.opening = ""
+        """How an assignment of the pool begins."""
         self.scheduled: int | None = None
-        """The time at which the shard will look for expired requests next."""
         self.stood = 0
-        """The position in the requests at which the pool's standing was last published."""
-        self.waiting: list[Assignment] = pool.waiting()
-        """The open requests, oldest first, and some that were answered."""
+        self.open: list[Assignment] = []
+        self.waiting: dict[tuple[str, str], Waiter] = {}
+        self.asked: dict[str, Asked] = {}
+        self.tags: dict[str, frozenset[str]] = {}
+        self._needs: dict[str, Any] = {}
         self._first = 0
         self._room = 64
+        self._settle()
 
     @classmethod
     def made(cls, name: str, settings: Mapping[str, Any], bucket: int) -> "HostedPool":
         """Make a new pool from the settings of a control or of the configuration file."""
         if settings.get("arms") is None:
             raise InvalidPool("a new pool needs its arms")
+        _check_tags(settings, settings["arms"])
         epochs: list[Epoch] = []
         pool = Pool(
             {arm: _quota(share) for arm, share in settings["arms"].items()},
@@ -112,55 +94,119 @@ class HostedPool:
             name=name,
             remember=settings["remember"],
             on_epoch=epochs.append,
+            requests=settings.get("requests") or "plain",
+            bank=settings.get("bank"),
+            caps=settings.get("caps"),
+            max_open=settings.get("max_open"),
         )
-        return cls(pool, Hosting().changed(settings), epochs, bucket)
+        hosted = cls(pool, Hosting().changed(settings), epochs, bucket)
+        hosted._retag(settings.get("tags") or {})
+        return hosted
 
     def reconfigure(self, settings: Mapping[str, Any]) -> None:
         """Change the pool; refused settings raise `InvalidPool` and change nothing."""
+        _check_tags(settings, settings.get("arms") or self.pool.columns.index)
         self.pool.reconfigure(
             settings.get("arms"),
             settings.get("tolerance"),
             settings.get("learner"),
             settings.get("rule"),
+            requests=settings.get("requests"),
+            bank=settings.get("bank", KEEP),
+            caps=settings.get("caps", KEEP),
+            max_open=settings.get("max_open", KEEP),
         )
         self.hosting = self.hosting.changed(settings)
+        self._retag(settings["tags"] or {} if "tags" in settings else self.tags)
 
-    # -- requests and rewards -----------------------------------------------------------------
+    def set_arms(self, arms: Mapping[str, Mapping[str, Any]]) -> Change:
+        """Add or change some arms; the others stay as they are."""
+        pool = self.pool
+        quotas: dict[str, Any] = dict(pool.quotas)
+        caps: dict[str, Any] = dict(pool.caps)
+        most: dict[str, Any] = dict(pool.max_open)
+        tags: dict[str, Any] = dict(self.tags)
+        common = pool.common_max_open
+        for arm, said in arms.items():
+            if common is not None and arm not in quotas:
+                most[arm] = common
+            quotas[arm] = quotas.get(arm, 0) if said.get("quota") is None else said["quota"]
+            for setting, values in (("cap", caps), ("max_open", most)):
+                if said.get(setting) is not None:
+                    values[arm] = said[setting]
+                elif setting in said:
+                    values.pop(arm, None)
+            if "tags" in said:
+                tags[arm] = said["tags"] or ()
+        limits = common if common is not None and set(most.values()) == {common} else most or None
+        change = pool.reconfigure(quotas, caps=caps or None, max_open=limits)
+        self._retag(tags)
+        return change
 
-    def assign(self, request_id: str, clock: int) -> Assignment:
-        """Decide a request, or repeat its answer."""
-        assignment = self.pool.assign(request_id)
-        if not assignment.repeat:
-            self._await(assignment, clock)
-        return assignment
+    def remove_arms(self, names: list[str]) -> Change:
+        """Remove some arms."""
+        quotas = self.pool.quotas
+        for name in names:
+            if quotas.pop(name, None) is None:
+                raise InvalidPool(f"the pool has no arm {name!r}")
+        change = self.pool.reconfigure(quotas)
+        self._retag(self.tags)
+        return change
 
-    def follow(
-        self,
-        request_id: str,
-        arm: str,
-        epoch: int,
-        reason: Reason,
-        propensity: float | None,
-        clock: int,
-    ) -> None:
-        """Count a decision made before."""
-        self._await(self.pool.follow(request_id, arm, epoch, reason, propensity), clock)
+    def _retag(self, tags: Mapping[str, Any]) -> None:
+        """Keep the tags of the arms that are there."""
+        arms = self.pool.columns.index
+        self.tags = {arm: frozenset(some) for arm, some in tags.items() if some and arm in arms}
+        self._settle()
 
-    def _await(self, assignment: Assignment, clock: int) -> None:
-        assignment.clock = clock
-        self.waiting.append(assignment)
-        if len(self.waiting) > self._room:
+    def _settle(self) -> None:
+        """Bring what follows from the settings in line with them."""
+        any_kind = self.pool.requests == "any"
+        self.opening = (wire.opening_any if any_kind else wire.opening)(self.pool.name)
+        self._needs.clear()
+
+    # -- requests -----------------------------------------------------------------------------
+
+    def request(self, event: dict[str, Any], instead_of: str = "") -> Request:
+        """Return what the pool is asked by a request event."""
+        needs = event.get("needs")
+        eligible: Any = event.get("eligible") if needs is None else self.who_meets(needs)
+        return Request(event["request_id"], eligible, event.get("slots") or 1, instead_of)
+
+    def who_meets(self, needs: str) -> Any:
+        """Return the arms that meet an expression over tags, as the pool takes them."""
+        met = self._needs.get(needs)
+        if met is None:
+            test, nothing = parse_needs(needs), frozenset[str]()
+            arms, tags = self.pool.columns.names, self.tags
+            met = [arm for arm in arms if test(tags.get(arm, nothing))]
+            if 2 * len(met) > len(arms):
+                some = set(met)
+                met = AllBut([arm for arm in arms if arm not in some])
+            if len(self._needs) >= MOST_NEEDS:
+                self._needs.clear()
+            self._needs[needs] = met
+        if not isinstance(met, AllBut) and not met:
+            raise InvalidRequest("needs: no arm of the pool has these tags")
+        return met
+
+    def count(self, made: Assignment, clock: int) -> None:
+        """Wait for the rewards of a decision that the pool has counted."""
+        for pick in made.picks if made.others else (made,):
+            pick.clock = clock
+            self.open.append(pick)
+        if len(self.open) > self._room:
             self._tidy()
 
     def _tidy(self) -> None:
-        """Drop the answered requests, once the queue is twice as long as it was without them."""
-        self.waiting = [each for each in self.waiting if each.later is None]
+        """Drop the answered assignments, once the list is twice as long as without them."""
+        self.open = [each for each in self.open if each.later is None]
         self._first = 0
-        self._room = 2 * len(self.waiting) + 64
+        self._room = 2 * len(self.open) + 64
 
     def oldest(self) -> Assignment | None:
         """Return the oldest open assignment."""
-        waiting, first = self.waiting, self._first
+        waiting, first = self.open, self._first
         while first < len(waiting) and waiting[first].later is not None:
             first += 1
         if 2 * first > len(waiting):
@@ -169,57 +215,130 @@ class HostedPool:
         self._first = first
         return waiting[first] if waiting else None
 
-    def expire(self, request_id: str) -> None:
+    # -- what becomes of assignments ----------------------------------------------------------
+
+    def reward(self, request_id: str, value: float, arm: str | None) -> RewardOutcome:
+        """Count a reward."""
+        outcome = self.pool.reward(request_id, value, arm)
+        if self.asked:
+            self._let_go(request_id)
+        return outcome
+
+    def decline(self, request_id: str, arm: str | None) -> RewardOutcome:
+        """Take in that an arm does not take its assignment."""
+        hold = self.hosting.reassign and request_id in self.asked
+        outcome = self.pool.decline(request_id, arm, hold=hold)
+        if self.asked and not hold:
+            self._let_go(request_id)
+        return outcome
+
+    def expire(self, pick: Assignment) -> bool:
+        """Stop waiting for a reward in time; tell whether the request is to be decided again."""
+        request_id, arm = pick.request_id, pick.arm
+        if self.hosting.reassign and request_id in self.asked:
+            self.pool.expire(request_id, arm, hold=True)
+            return True
+        self.expire_early(pick)
+        return False
+
+    def expire_early(self, pick: Assignment) -> None:
         """Stop waiting for a reward; count the default one if there is one."""
         default = self.hosting.default_reward
         if default is None:
-            self.pool.expire(request_id)
+            self.pool.expire(pick.request_id, pick.arm)
         else:
-            self.pool.reward(request_id, default)
+            self.pool.reward(pick.request_id, default, pick.arm)
+        if self.asked:
+            self._let_go(pick.request_id)
+
+    def give_up(self, request_id: str, instead_of: str) -> None:
+        """Let a request go that waited, or that nobody is left for."""
+        self.waiting.pop((request_id, instead_of), None)
+        if instead_of:
+            self.pool.give_up(request_id)
+            self._let_go(request_id)
+
+    def _let_go(self, request_id: str) -> None:
+        """Forget what a request asked for if nothing of it is open any more."""
+        if request_id in self.asked and not self.pool.is_open(request_id):
+            del self.asked[request_id]
+
+    # -- time ---------------------------------------------------------------------------------
 
     def due(self) -> int | None:
-        """Return when the oldest open request expires, None if none does."""
-        if self.hosting.reward_timeout is None:
+        """Return when something is due next: an assignment's time is up, or a request's."""
+        due, hosting = _NEVER, self.hosting
+        if hosting.reward_timeout is not None:
+            oldest = self.oldest()
+            if oldest is not None:
+                due = oldest.clock + hosting.reward_timeout
+        if hosting.wait_timeout is not None and self.waiting:
+            first = next(iter(self.waiting.values()))
+            due = min(due, first.since + hosting.wait_timeout)
+        return None if due == _NEVER else due
+
+    def overdue(self, clock: int) -> Assignment | None:
+        """Return the oldest open assignment if its time is up by `clock`."""
+        timeout = self.hosting.reward_timeout
+        if timeout is None:
             return None
         oldest = self.oldest()
-        return None if oldest is None else oldest.clock + self.hosting.reward_timeout
+        return oldest if oldest is not None and oldest.clock + timeout <= clock else None
 
-    def expire_due(self, clock: int) -> int:
-        """Expire what is due by `clock`, oldest first; tell how many."""
-        count = 0
-        while (due := self.due()) is not None and due <= clock:
-            self.expire(self.waiting[self._first].request_id)
-            count += 1
-        return count
+    def tired(self, clock: int) -> list[Waiter]:
+        """Return the requests that have waited for too long by `clock`."""
+        timeout = self.hosting.wait_timeout
+        if timeout is None:
+            return []
+        return [each for each in self.waiting.values() if each.since + timeout <= clock]
 
     # -- plain data ---------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         """Return all that determines the pool's future, as plain data without caches."""
-        hosting = self.hosting
-        return {
+        state = {
             "pool": self.pool.state(),
-            "reward_timeout": hosting.reward_timeout,
-            "default_reward": hosting.default_reward,
-            "on_demand": hosting.on_demand,
-            "fingerprint": hosting.fingerprint,
-            "paused": hosting.paused,
+            **self.hosting.state(),
             "stood": self.stood,
             "clocks": [each.clock for each in self.pool.waiting()],
         }
+        newer: dict[str, Any] = {
+            "tags": {arm: sorted(tags) for arm, tags in sorted(self.tags.items())},
+            "asked": [asked.plain() for _, asked in sorted(self.asked.items())],
+            "waiting": [
+                [*each.asked.plain(), each.instead_of, each.since] for each in self.waiting.values()
+            ],
+        }
+        return state | {name: value for name, value in newer.items() if value}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], bucket: int) -> "HostedPool":
         """Make the hosted pool that `state` gave."""
         epochs: list[Epoch] = []
-        fields = Hosting.__dataclass_fields__
-        hosted = cls(
-            Pool.from_state(state["pool"], on_epoch=epochs.append),
-            Hosting(**{field: state[field] for field in fields}),
-            epochs,
-            bucket,
-        )
+        pool = Pool.from_state(state["pool"], on_epoch=epochs.append)
+        hosted = cls(pool, Hosting.from_state(state), epochs, bucket)
         hosted.stood = state["stood"]
-        for assignment, clock in zip(hosted.waiting, state["clocks"], strict=True):
+        hosted.open = pool.waiting()
+        for assignment, clock in zip(hosted.open, state["clocks"], strict=True):
             assignment.clock = clock
+        if pool.requests == "any":  # an arm that replaced another one is younger than its request
+            hosted.open.sort(key=_round)
+        hosted._retag(state.get("tags", {}))
+        for plain in state.get("asked", ()):
+            asked = Asked.read(plain)
+            hosted.asked[asked.request_id] = asked
+        for *plain, instead_of, since in state.get("waiting", ()):
+            waiter = Waiter(Asked.read(plain), instead_of, since)
+            hosted.waiting[waiter.key] = waiter
         return hosted
+
+
+def _check_tags(settings: Mapping[str, Any], arms: Container[str]) -> None:
+    """Refuse tags of arms that a pool does not have."""
+    for arm in settings.get("tags") or ():
+        if arm not in arms:
+            raise InvalidPool(f"tags: the pool has no arm {arm!r}")
+
+
+def _round(assignment: Assignment) -> int:
+    return assignment.round

@@ -4,17 +4,7 @@ An entry is ``chain seq body``: the body is JSON, and the chain is a hash over t
 previous entry's chain and the body. A gap, a fork by a second writer and a flipped bit all break
 the chain, and are refused.
 
-The operations of a body are what was folded, in order, with pools by their place in its list:
-
-    ["t", clock]                                       time went on; what was due expired
-    ["a", pool, request, arm, epoch, forced, propensity]   a decision
-    ["r", pool, request, value]                        a reward for an open request
-    ["x", pool, request]                               expired early: too many were open
-    ["p", pool, settings, on_demand, fingerprint]      made or changed
-    ["z", pool, paused]                                paused or resumed
-    ["s", pool, position]                              its standing was published, at this request
-    ["d", pool]                                        removed
-    ["f", pool, fingerprint]                           the configuration file's was taken up
+A body holds the operations that were folded, in order (see `operations`).
 """
 
 import json
@@ -24,7 +14,10 @@ from hashlib import blake2b
 from typing import Any
 
 from fair_allocator.errors import JournalBroken
+from fair_allocator.events.wire import to_json
 from fair_allocator.log.base import JOURNAL, Outgoing
+from fair_allocator.shard.operations import Operation
+from fair_allocator.text import to_bytes
 
 ENTRY, PART, MANIFEST = b"entry", b"part", b"snapshot"
 PIECE = b"piece"
@@ -33,22 +26,15 @@ PIECE = b"piece"
 PIECE_BYTES = 900_000
 """What a record holds at most, with room below the log's limit."""
 
-VERSION = 2
-"""Since 2 an entry names the number of partitions; of older ones it is 0."""
+VERSION = 4
+"""Since 2 an entry names the number of partitions; of older ones it is 0. Since 3 changes take
+effect as soon as they are safe; before, at other moments. Since 4 requests may name arms and
+slots, wait, and be decided again."""
+
+SAFE_CHANGES = 3
+"""The first version whose changes took effect as they do now."""
 
 START_OF_CHAIN = "0" * 32
-
-Operation = list[Any]
-
-to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-
-
-def probability(value: float | None) -> str:
-    """Return a propensity in JSON."""
-    if type(value) is float and 0.0 <= value <= 1.0:
-        return "1.0" if value == 1.0 else repr(value)
-    # None, or what a learner of somebody else's says.
-    return to_json(value)
 
 
 @dataclass(slots=True)
@@ -67,6 +53,8 @@ class Entry:
         What was folded, in order: ``[topic, first, last]``.
     partitions
         How many there were; 0 if that was not written down.
+    version
+        Of the release that wrote it.
     """
 
     seq: int
@@ -75,8 +63,9 @@ class Entry:
     offsets: dict[str, int]
     runs: list[list[Any]]
     pools: list[str]
-    ops: list[Operation]
+    ops: list[list[Any]]
     partitions: int = 0
+    version: int = VERSION
 
 
 class Draft:
@@ -114,23 +103,23 @@ class Draft:
         if self._runs:
             self._runs[-1][2:] = [self._offsets[self.topic] - 1]
 
-    def place(self, name: str) -> str:
-        """Return a pool's place in the entry's list of pools, in JSON."""
+    def note(self, name: str, operation: Operation) -> None:
+        """Note an operation on a pool."""
         place = self._places.get(name)
         if place is None:
             place = self._places[name] = str(len(self._places))
-        return place
+        self.ops.append(operation.encode(place))
 
-    def note(self, kind: str, name: str, *rest: object) -> None:
-        """Note an operation on a pool."""
-        self.ops.append(to_json([kind, int(self.place(name)), *rest]))
+    def note_time(self, clock: int) -> None:
+        """Note that time passed."""
+        self.ops.append(f'["t",{clock}]')
 
     def encode(self, previous: str) -> tuple[bytes, str]:
         """Return the record's value and the chain up to it."""
         self._end_run()
         folded = to_json([*self._head, self._offsets, self._runs, list(self._places)])
         text = f"{folded[:-1]},[{','.join(self.ops)}],{self._partitions}]"
-        body = text.encode("utf-8", "surrogatepass")
+        body = to_bytes(text)
         chain = _chain(previous, self.seq, body)
         return b"%s %d %s" % (chain.encode(), self.seq, body), chain
 
@@ -187,4 +176,6 @@ def decode_chain(
                 f"{place}: an entry of version {version}, this release reads up to {VERSION}: "
                 "run the release that wrote it, or a newer one"
             )
-        yield Entry(seq, *fields), chain
+        entry = Entry(seq, *fields)
+        entry.version = version
+        yield entry, chain

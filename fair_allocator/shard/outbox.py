@@ -1,36 +1,36 @@
 """The outgoing records of one commit, in order."""
 
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import replace
+from fractions import Fraction
 from itertools import islice
-from json.encoder import encode_basestring
-from typing import Final
+from typing import Any, Final, Literal
 
-from fair_allocator.core.guarantee import Epoch
+from fair_allocator.core.guarantee import Epoch, Standing
 from fair_allocator.core.pool import Pool
 from fair_allocator.core.requests import Assignment
 from fair_allocator.events import (
+    ControlEvent,
     DeadLetter,
     EpochEvent,
     Folded,
-    Reason,
+    Refusal,
+    RefusedEvent,
     RemovedEvent,
-    Standing,
+    StatedArm,
     TickEvent,
+    WaitingEvent,
+    wire,
 )
 from fair_allocator.log.base import Outgoing, Record
+from fair_allocator.shard.asked import Asked
 from fair_allocator.shard.hosted import HostedPool
-from fair_allocator.shard.journal import probability
+from fair_allocator.text import to_bytes
 
-# By names of their own: a global is looked up for every record.
+# Aliases: compiled code looks up globals on each use.
 _new: Final = tuple.__new__
 _Outgoing: Final = Outgoing
-_quoted: Final = encode_basestring
-
-_FORCED: Final = ',"reason":"fairness","propensity":1.0,"repeat":false,"folded":{"requests":'
-_CHOSEN: Final = ',"reason":"learner","propensity":1.0,"repeat":false,"folded":{"requests":'
-"""How an assignment goes on after its epoch, where the choice was no matter of chance."""
 
 ARMS_A_RECORD = 1_000
 """Arms in one record of a complete epoch: about 100 kB, well below a message limit."""
@@ -49,7 +49,7 @@ class Outbox:
         self.records: list[Outgoing] = []
         self._partition = partition
         self._offsets = offsets
-        self._tail = ""
+        self._end = ""
         self._upto = (-1, -1)
         """How an assignment ends, after these rewards and controls."""
 
@@ -62,50 +62,74 @@ class Outbox:
         return Folded(**self._offsets)
 
     def _add(self, topic: str, pool: str, value: str) -> None:
-        self.records.append(
-            Outgoing(topic, self._partition, _utf8(pool), value.encode("utf-8", "surrogatepass"))
-        )
+        self.records.append(Outgoing(topic, self._partition, to_bytes(pool), to_bytes(value)))
 
-    def assignment(self, hosted: HostedPool, made: Assignment) -> str:
-        """Write an `AssignmentEvent`; return the decision as the journal notes it.
-
-        By hand, since this is the one record per request.
-        """
-        reason, propensity, repeat = made.reason, made.propensity, made.repeat
+    def assignment(self, hosted: HostedPool, made: Assignment, more: str = "") -> None:
+        """Write an `AssignmentEvent`; `more` comes from `wire.more_fields`."""
         offsets = self._offsets
         upto = offsets["rewards"], offsets["controls"]
         if upto != self._upto:
             self._upto = upto
-            rewards, controls = upto
-            self._tail = (
-                f',"rewards":{rewards},"controls":{controls}}},"partition":{self._partition}}}'
-            )
-        request_id, arm, epoch = _quoted(made.request_id), _quoted(made.arm), str(made.epoch)
-        forced = reason == "fairness"
-        if repeat or type(propensity) is not float or propensity != 1.0:
-            likely = probability(propensity)
-            told = (
-                f',"reason":"{reason}","propensity":{likely},'
-                f'"repeat":{"true" if repeat else "false"},"folded":{{"requests":'
-            )
-            noted = f",{'1' if forced else '0'},{likely}"
-        elif forced:
-            told, noted = _FORCED, ",1,1.0"
-        else:
-            told, noted = _CHOSEN, ",0,1.0"
-        value = (
-            f'{hosted.opening}{request_id},"arm":{arm},"round":{made.round},"epoch":{epoch}{told}'
-            f"{offsets['requests']}{self._tail}"
-        )
+            self._end = wire.closing(*upto, self._partition)
+        value = wire.assignment(hosted.opening, made, more, offsets["requests"], self._end)
         # Outgoing(...) by way of tuple: its own constructor is a Python function.
-        record = "assignments", self._partition, hosted.key, value.encode("utf-8", "surrogatepass")
+        record = "assignments", self._partition, hosted.key, to_bytes(value)
         self.records.append(_new(_Outgoing, record))
-        return f"{request_id},{arm},{epoch}{noted}"
 
-    def epoch(self, pool: str, epoch: Epoch, chunk: int = 0, chunks: int = 0) -> None:
-        """Write what came into force; `chunks` above 0 for one that names every arm."""
-        event = EpochEvent(
+    def repeat(self, hosted: HostedPool, made: Assignment) -> None:
+        """Write the answer to a request that came again."""
+        self.assignment(hosted, made, wire.others(made) if made.others else "")
+
+    def waiting(
+        self, pool: str, asked: Asked, paused: bool, instead_of: str = "", repeat: bool = False
+    ) -> None:
+        """Write that a request waits; `repeat` if it came again meanwhile."""
+        why: Literal["nobody-free", "paused"] = "paused" if paused else "nobody-free"
+        event = WaitingEvent(
             pool=pool,
+            request_id=asked.request_id,
+            request_offset=asked.offset,
+            why=why,
+            instead_of=instead_of or None,
+            repeat=repeat,
+            folded=self._folded(),
+            partition=self._partition,
+        )
+        self._add("assignments", pool, event.model_dump_json(exclude_none=True))
+
+    def refused(self, pool: str, request_id: str, reason: Refusal) -> None:
+        """Write that a pool refused the request that was read last."""
+        event = RefusedEvent(
+            pool=pool,
+            request_id=request_id,
+            reason=reason.value,
+            folded=self._folded(),
+            partition=self._partition,
+        )
+        self._add("assignments", pool, event.model_dump_json())
+
+    def epoch(
+        self,
+        pool: Pool,
+        epoch: Epoch,
+        chunk: int = 0,
+        chunks: int = 0,
+        left: tuple[str, ...] = (),
+    ) -> None:
+        """Write what came into force; `chunks` above 0 for one that names every arm.
+
+        What pools of before 0.2 could not have is written only where it says something.
+        """
+        newer: dict[str, Any] = {}
+        if pool.requests != "plain":
+            newer["requests"] = pool.requests
+        if pool.guarantee.bank is not None:
+            newer["bank"] = pool.guarantee.bank
+        if left:
+            newer["left"] = left
+        event = EpochEvent(
+            type="epoch",
+            pool=pool.name,
             epoch=epoch.number,
             round=epoch.round,
             rule=epoch.rule,
@@ -114,14 +138,29 @@ class Outbox:
             complete=chunks > 0,
             chunk=chunk,
             chunks=max(1, chunks),
-            arms={
-                arm: Standing(quota=str(quota), entitled=str(entitled), pulls=pulls)
-                for arm, (quota, entitled, pulls) in epoch.arms.items()
-            },
+            arms={arm: _stated(standing) for arm, standing in epoch.arms.items()},
             partition=self._partition,
             folded=self._folded(),
+            **newer,
         )
-        self._add("assignments", pool, event.model_dump_json())
+        self._add("assignments", pool.name, event.model_dump_json(exclude_unset=True))
+
+    def changed_arms(
+        self,
+        pool: Pool,
+        arms: Iterable[str],
+        left: tuple[str, ...] = (),
+        uncapped: Iterable[str] = (),
+    ) -> None:
+        """Write where some arms stand after a change that left the others as they were.
+
+        Those that lost their cap have one of 1, which limits nothing.
+        """
+        epoch = pool.in_force(arms)
+        for arm in uncapped:
+            standing = epoch.arms[arm]
+            epoch.arms[arm] = standing._replace(cap=Fraction(1), capped=Fraction(standing.pulls))
+        self.epoch(pool, epoch, left=left)
 
     def standing(self, pool: Pool) -> None:
         """Write where every arm stands, in as many records as it takes."""
@@ -130,7 +169,20 @@ class Outbox:
         chunks = -(-len(epoch.arms) // ARMS_A_RECORD)
         for chunk in range(chunks):
             some = replace(epoch, arms=dict(islice(arms, ARMS_A_RECORD)))
-            self.epoch(pool.name, some, chunk, chunks)
+            self.epoch(pool, some, chunk, chunks)
+
+    def control(
+        self, pool: str, action: Literal["pause", "resume", "sleep", "wake"], arms: Iterable[str]
+    ) -> None:
+        """Write that a control was obeyed that changes no quota."""
+        event = ControlEvent(
+            pool=pool,
+            action=action,
+            arms=tuple(arms),
+            folded=self._folded(),
+            partition=self._partition,
+        )
+        self._add("assignments", pool, event.model_dump_json())
 
     def tick(self, clock: int) -> None:
         """Write that time passed by itself and requests expired."""
@@ -146,7 +198,7 @@ class Outbox:
         )
         self._add("assignments", pool, event.model_dump_json())
 
-    def dead_letter(self, record: Record, reason: Reason, message: str) -> None:
+    def dead_letter(self, record: Record, reason: Refusal, message: str) -> None:
         """Write an input that could not be used, with its bytes as far as they fit."""
         key, value = record.key, record.value
         if key is not None:
@@ -169,17 +221,17 @@ class Outbox:
         )
 
 
-def _utf8(name: str) -> bytes:
-    return name.encode("utf-8", "surrogatepass")
+def _stated(standing: Standing) -> StatedArm:
+    """Return where an arm stands; what it has neither of is left out."""
+    newer: dict[str, Any] = {}
+    if standing.cap is not None:
+        newer |= {"cap": str(standing.cap), "capped": str(standing.capped)}
+    if standing.away:
+        newer["away"] = True
+    return StatedArm(
+        quota=str(standing.quota), entitled=str(standing.entitled), pulls=standing.pulls, **newer
+    )
 
 
 def _base64(data: bytes | None) -> str | None:
     return None if data is None else b64encode(data).decode()
-
-
-def epochs_around(epochs: list[Epoch], round: int) -> tuple[Iterator[Epoch], Iterator[Epoch]]:
-    """Split epochs into those in force before `round` was decided and those after it."""
-    return (
-        (epoch for epoch in epochs if epoch.round <= round),
-        (epoch for epoch in epochs if epoch.round > round),
-    )

@@ -14,6 +14,7 @@ from fair_allocator.shard.journal import (
     MANIFEST,
     PART,
     PIECE,
+    SAFE_CHANGES,
     START_OF_CHAIN,
     decode_chain,
     sequence_of,
@@ -151,11 +152,17 @@ def restore(
             f"no snapshot can be read ({journal.damaged} damaged): restore the log from a backup, "
             "or import an exported state"
         )
+    older = False
     for count, (entry, at) in enumerate(decode_chain(journal.entries, seq, chain, partition)):
+        if older and entry.version >= SAFE_CHANGES:
+            shard.table.secure()
+        older = entry.version < SAFE_CHANGES
         shard.apply(entry, at, covered)
         partitions = entry.partitions
         if count % 100 == 0:
             progress(f"{count:,} of {len(journal.entries):,} entries applied")
+    if older:
+        shard.table.secure()
     if not only_look and partitions not in (0, settings.partitions):
         raise _regrouped(partition, partitions, settings.partitions)
     snapshots.trail(len(journal.entries), sum(len(value) for _, value in journal.entries))

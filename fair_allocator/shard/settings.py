@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fair_allocator.log.partitioner import partition_for
+from fair_allocator.text import to_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +18,11 @@ class ShardSettings:
     partitioner: str = "murmur2"
     record_bytes: int = 65_536
     pending_per_pool: int = 100_000
+    waiting_per_pool: int = 10_000
     remembered_per_pool: int = 1_000
     pools_per_shard: int = 1_000_000
     arms_per_pool: int = 200_000
+    unknown_fields: str = "check"
     clock_skew: int = 3_600_000
     retire_after: int | None = None
     standing_every: int = 100_000
@@ -28,9 +31,7 @@ class ShardSettings:
 
     def lives_here(self, pool: str, partition: int) -> bool:
         """Tell whether a pool belongs on a partition; without a partitioner, on every one."""
-        home = partition_for(
-            pool.encode("utf-8", "surrogatepass"), self.partitions, self.partitioner
-        )
+        home = partition_for(to_bytes(pool), self.partitions, self.partitioner)
         return home is None or home == partition
 
 
@@ -46,3 +47,7 @@ class Tally:
     dead_letters: Counter[str] = field(default_factory=Counter)
     expired: Counter[str] = field(default_factory=Counter)
     repeats: int = 0
+    waited: int = 0
+    """Requests that began to wait."""
+    declined: int = 0
+    """Assignments that an arm declined."""

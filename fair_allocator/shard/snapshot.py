@@ -19,9 +19,11 @@ from typing import Any
 from zlib import crc32
 
 from fair_allocator.errors import JournalBroken
+from fair_allocator.events.wire import to_json
 from fair_allocator.log.base import JOURNAL, Outgoing
-from fair_allocator.shard.journal import ENTRY, MANIFEST, PART, in_pieces, to_json
+from fair_allocator.shard.journal import ENTRY, MANIFEST, PART, in_pieces
 from fair_allocator.shard.shard import Shard
+from fair_allocator.text import to_bytes
 
 VERSION = 2
 POOLS_A_BUCKET = 32
@@ -228,7 +230,7 @@ class Snapshots:
             self.bytes += len(data)
         if not records:
             self._open = replace(self._open, places=self._places)
-            data = to_json(asdict(self._open)).encode("utf-8", "surrogatepass")
+            data = to_bytes(to_json(asdict(self._open)))
             records = in_pieces(shard.partition, MANIFEST, _sealed(data))
             self._sent = [None] * len(records)
         return records

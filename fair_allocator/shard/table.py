@@ -9,9 +9,37 @@ from itertools import chain
 from typing import Any
 from zlib import compress, crc32, decompress
 
-from fair_allocator.core.requests import Assignment, Reason, RewardOutcome
+from fair_allocator.core.among import Among
+from fair_allocator.core.guarantee import Change
+from fair_allocator.core.requests import Assignment, RewardOutcome
+from fair_allocator.events.wire import to_json
+from fair_allocator.shard.asked import Asked, Waiter
 from fair_allocator.shard.hosted import HostedPool
-from fair_allocator.shard.journal import Operation, to_json
+from fair_allocator.text import to_bytes
+
+
+class Elapsed:
+    """What happened because time passed.
+
+    Attributes
+    ----------
+    expired
+        How many assignments were no longer waited for.
+    pools
+        The pools of these assignments.
+    again
+        Those to be decided again, with their pool.
+    tired
+        The requests that waited for too long, with their pool.
+    """
+
+    __slots__ = ("again", "expired", "pools", "tired")
+
+    def __init__(self) -> None:
+        self.expired = 0
+        self.pools: list[str] = []
+        self.again: list[tuple[str, Assignment]] = []
+        self.tired: list[tuple[str, Waiter]] = []
 
 
 class PoolTable:
@@ -60,10 +88,14 @@ class PoolTable:
         """Return the pools that are not retired."""
         return self.pools.values()
 
-    def _known(self, name: str) -> HostedPool:
-        hosted = self.hosted(name)
+    def touch(self, name: str) -> HostedPool:
+        """Return a pool that is about to change."""
+        hosted = self.pools.get(name)
         if hosted is None:
-            raise KeyError(name)
+            hosted = self.hosted(name)
+            if hosted is None:
+                raise KeyError(name)
+        self.touched.add(hosted.bucket)
         return hosted
 
     # -- operations ---------------------------------------------------------------------------
@@ -79,23 +111,37 @@ class PoolTable:
         else:
             hosted.reconfigure(settings)
         hosted.hosting = replace(hosted.hosting, on_demand=on_demand, fingerprint=fingerprint)
-        hosted.expire_due(self.clock)
-        hosted.scheduled = None
-        self._schedule(name, hosted)
         self.touched.add(hosted.bucket)
         return hosted
 
+    def set_arms(self, name: str, arms: Mapping[str, Mapping[str, Any]]) -> Change:
+        """Add or change some arms of a pool."""
+        hosted = self.touch(name)
+        return hosted.set_arms(arms)
+
+    def remove_arms(self, name: str, arms: list[str]) -> Change:
+        """Remove some arms of a pool."""
+        return self.touch(name).remove_arms(arms)
+
+    def let_sleep(self, name: str, arms: list[str], asleep: bool) -> None:
+        """Let some arms of a pool sleep, or wake them."""
+        pool = self.touch(name).pool
+        for arm in arms:
+            if asleep:
+                pool.sleep(arm)
+            else:
+                pool.wake(arm)
+
     def stand(self, name: str, position: int) -> None:
-        """Take in that a pool's standing was published at a position in the requests."""
-        hosted = self._known(name)
+        """Note that a pool's standing was published at a position in the requests."""
+        hosted = self.touch(name)
         hosted.stood = position
-        self.touched.add(hosted.bucket)
+        hosted.pool.forget_moves()
 
     def pause(self, name: str, paused: bool) -> None:
         """Pause or resume a pool."""
-        hosted = self._known(name)
+        hosted = self.touch(name)
         hosted.hosting = replace(hosted.hosting, paused=paused)
-        self.touched.add(hosted.bucket)
 
     def remove(self, name: str) -> None:
         """Forget a pool."""
@@ -105,37 +151,79 @@ class PoolTable:
         self._used.pop(name, None)
         self.touched.add(bucket)
 
-    def assign(self, hosted: HostedPool, request_id: str) -> Assignment:
-        """Decide a request, or repeat its answer."""
-        made = hosted.assign(request_id, self.clock)
+    def count(
+        self, name: str, made: Assignment, among: Among | None, asked: Asked | None, instead_of: str
+    ) -> None:
+        """Count a decision; `asked` is kept for pools that may decide a request again."""
+        hosted = self.touch(name)
+        hosted.pool.count(made, among, instead_of)
+        hosted.count(made, self.clock)
+        if hosted.waiting:
+            hosted.waiting.pop((made.request_id, instead_of), None)
+        if asked is not None:
+            hosted.asked[made.request_id] = asked
         if hosted.scheduled is None and hosted.hosting.reward_timeout is not None:
-            self._schedule(hosted.pool.name, hosted)
-        self.touched.add(hosted.bucket)
-        return made
+            self._schedule(name, hosted)
 
-    def reward(self, hosted: HostedPool, request_id: str, value: float) -> RewardOutcome:
+    def wait(self, name: str, asked: Asked, instead_of: str) -> None:
+        """Let a request wait."""
+        hosted = self.touch(name)
+        waiter = Waiter(asked, instead_of, self.clock)
+        hosted.waiting[waiter.key] = waiter
+        self._schedule(name, hosted)
+
+    def give_up(self, name: str, request_id: str, instead_of: str) -> None:
+        """Let a request go that waited, or that nobody is left for."""
+        self.touch(name).give_up(request_id, instead_of)
+
+    def reward(self, name: str, request_id: str, value: float, arm: str | None) -> RewardOutcome:
         """Count a reward."""
-        self.touched.add(hosted.bucket)
-        return hosted.pool.reward(request_id, value)
+        return self.touch(name).reward(request_id, value, arm)
 
-    def expire(self, hosted: HostedPool, request_id: str) -> None:
-        """Stop waiting for one request."""
-        self.touched.add(hosted.bucket)
-        hosted.expire(request_id)
+    def decline(self, name: str, request_id: str, arm: str | None) -> RewardOutcome:
+        """Take in that an arm does not take its assignment."""
+        return self.touch(name).decline(request_id, arm)
 
-    def elapse(self, clock: int) -> int:
-        """Let the time be `clock`; expire what is due, and tell how many requests that were."""
+    def expire(self, name: str, request_id: str, arm: str | None) -> None:
+        """Stop waiting for an assignment, or for all of a request."""
+        hosted = self.touch(name)
+        for pick in hosted.pool.waiting_of(request_id):
+            if arm is None or pick.arm == arm:
+                hosted.expire_early(pick)
+
+    def catch_up(self, name: str) -> Elapsed:
+        """Do what is due in a pool by now: a change may have shortened its times."""
+        hosted, elapsed = self.touch(name), Elapsed()
+        self._do_due(name, hosted, elapsed)
+        hosted.scheduled = None
+        self._schedule(name, hosted)
+        return elapsed
+
+    def elapse(self, clock: int) -> Elapsed:
+        """Let the time be `clock`, and do what is due."""
         self.clock = clock
-        expired = 0
+        elapsed = Elapsed()
         while self._due and self._due[0][0] <= clock:
             due, name = heappop(self._due)
             hosted = self.pools.get(name)
             if hosted is not None and hosted.scheduled == due:
                 hosted.scheduled = None
-                expired += hosted.expire_due(clock)
+                self._do_due(name, hosted, elapsed)
                 self._schedule(name, hosted)
                 self.touched.add(hosted.bucket)
-        return expired
+        return elapsed
+
+    def _do_due(self, name: str, hosted: HostedPool, elapsed: Elapsed) -> None:
+        before = elapsed.expired
+        while (pick := hosted.overdue(self.clock)) is not None:
+            elapsed.expired += 1
+            if hosted.expire(pick):
+                elapsed.again.append((name, pick))
+        if elapsed.expired > before:
+            elapsed.pools.append(name)
+        for waiter in hosted.tired(self.clock):
+            hosted.give_up(*waiter.key)
+            elapsed.tired.append((name, waiter))
 
     def is_due(self, clock: int) -> bool:
         """Tell whether letting the time be `clock` makes something expire."""
@@ -154,36 +242,15 @@ class PoolTable:
         return False
 
     def _schedule(self, name: str, hosted: HostedPool) -> None:
-        if hosted.scheduled is None and (due := hosted.due()) is not None:
+        due = hosted.due()
+        if due is not None and (hosted.scheduled is None or due < hosted.scheduled):
             hosted.scheduled = due
             heappush(self._due, (due, name))
 
-    def perform(self, name: str, operation: Operation) -> None:
-        """Carry out one operation of the journal on a pool, which it names by its place there."""
-        match operation:
-            case ["a", _, request_id, arm, epoch, forced, propensity]:
-                hosted = self._known(name)
-                reason: Reason = "fairness" if forced else "learner"
-                hosted.follow(request_id, arm, epoch, reason, propensity, self.clock)
-                self._schedule(name, hosted)
-                self.touched.add(hosted.bucket)
-            case ["r", _, request_id, value]:
-                self.reward(self._known(name), request_id, value)
-            case ["x", _, request_id]:
-                self.expire(self._known(name), request_id)
-            case ["p", _, settings, on_demand, fingerprint]:
-                self.configure(name, settings, on_demand, fingerprint)
-            case ["s", _, position]:
-                self.stand(name, position)
-            case ["z", _, paused]:
-                self.pause(name, paused)
-            case ["d", _]:
-                self.remove(name)
-            case _:
-                raise ValueError(f"no operation {operation!r}")
-        changed = self.hosted(name)
-        if changed is not None:
-            changed.epochs.clear()
+    def secure(self) -> None:
+        """Promise no more than can be kept after operations of an older release."""
+        for hosted in self.pools.values():
+            hosted.pool.secure()
 
     # -- retiring -----------------------------------------------------------------------------
 
@@ -200,7 +267,7 @@ class PoolTable:
             hosted = self.pools.get(name)
             if hosted is None:
                 continue
-            if hosted.due() is not None:
+            if hosted.due() is not None or hosted.waiting:
                 waiting.append(name)
             else:
                 self._retired[name] = compress(_encoded(hosted.state()), 1)
@@ -214,7 +281,7 @@ class PoolTable:
 
     def bucket_of(self, name: str) -> int:
         """Return the bucket a pool belongs to."""
-        return crc32(name.encode("utf-8", "surrogatepass")) % self.buckets
+        return crc32(to_bytes(name)) % self.buckets
 
     def regroup(self, buckets: int) -> None:
         """Group the pools into other buckets; all of them count as touched."""
@@ -254,4 +321,4 @@ class PoolTable:
 
 
 def _encoded(data: object) -> bytes:
-    return to_json(data).encode("utf-8", "surrogatepass")
+    return to_bytes(to_json(data))

@@ -2,16 +2,17 @@
 
 from pydantic import ValidationError
 
-from fair_allocator.events import Reason
+from fair_allocator.events import Refusal
 from fair_allocator.log.base import Record
 from fair_allocator.log.partitioner import partition_for
 from fair_allocator.shard.settings import ShardSettings
+from fair_allocator.text import to_bytes
 
 
 class Unusable(Exception):
     """An input that cannot be used: it becomes a dead letter."""
 
-    def __init__(self, reason: Reason, message: str) -> None:
+    def __init__(self, reason: Refusal, message: str) -> None:
         super().__init__(message)
         self.reason = reason
 
@@ -20,32 +21,32 @@ def unusable(error: ValidationError) -> Unusable:
     """Say in one line what is wrong with an event."""
     problems = error.errors(include_url=False, include_input=False, include_context=False)
     if problems[0]["type"] == "json_invalid":
-        return Unusable(Reason.NOT_JSON, problems[0]["msg"])
+        return Unusable(Refusal.NOT_JSON, problems[0]["msg"])
     texts = (f"{'.'.join(map(str, each['loc'])) or 'event'}: {each['msg']}" for each in problems)
-    return Unusable(Reason.BAD_EVENT, "; ".join(list(texts)[:5]))
+    return Unusable(Refusal.BAD_EVENT, "; ".join(list(texts)[:5]))
 
 
 def unreadable(record: Record, now: int, limit: int) -> Unusable:
     """Say why a record is not even looked into: no value, too long, or from the future."""
     if record.value is None:
-        return Unusable(Reason.NOT_JSON, "the record has no value")
+        return Unusable(Refusal.NOT_JSON, "the record has no value")
     if len(record.value) > limit:
-        return Unusable(Reason.TOO_LARGE, f"{len(record.value):,} bytes, the limit is {limit:,}")
+        return Unusable(Refusal.TOO_LARGE, f"{len(record.value):,} bytes, the limit is {limit:,}")
     ahead = record.timestamp - now
-    return Unusable(Reason.FROM_THE_FUTURE, f"its timestamp is {ahead:,} ms ahead")
+    return Unusable(Refusal.FROM_THE_FUTURE, f"its timestamp is {ahead:,} ms ahead")
 
 
 def check_place(key: bytes | None, pool: str, partition: int, settings: ShardSettings) -> None:
     """Refuse a record that another partitioner brought here: its pool lives elsewhere."""
-    partitioner, name = settings.partitioner, pool.encode("utf-8", "surrogatepass")
+    partitioner, name = settings.partitioner, to_bytes(pool)
     if partitioner == "none":
         return
     if key != name:
-        raise Unusable(Reason.BAD_KEY, f"the key must be the pool's name, {pool!r}, in UTF-8")
+        raise Unusable(Refusal.BAD_KEY, f"the key must be the pool's name, {pool!r}, in UTF-8")
     home = partition_for(name, settings.partitions, partitioner)
     if home != partition:
         raise Unusable(
-            Reason.WRONG_PARTITION,
+            Refusal.WRONG_PARTITION,
             f"pool {pool!r} belongs on partition {home} by {partitioner}: the producer "
             "partitions otherwise; change its partitioner, or log.partitioner here",
         )

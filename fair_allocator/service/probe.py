@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from fair_allocator.log.base import Record
 from fair_allocator.shard import Shard, Snapshots
+from fair_allocator.shard.settings import Tally
 
 
 class Probe:
@@ -33,6 +34,9 @@ class Probe:
 
     def committed(self, seconds: float) -> None:
         """Hear that a transaction happened, and how long it took."""
+
+    def counted(self, tally: Tally) -> None:
+        """Take what a shard did since its last commit, now that it is committed."""
 
     def decided(self, records: Sequence[Record]) -> None:
         """Hear that what was folded of these records is durable."""

@@ -1,0 +1,77 @@
+"""The events on the wire: one JSON object per record, UTF-8.
+
+model    what all events have in common
+inputs   what comes in: requests, rewards, declines, controls
+outputs  what goes out: assignments and what an audit needs beside them, dead letters
+"""
+
+from fair_allocator.events.inputs import (
+    Configure,
+    Control,
+    Decline,
+    NamedArms,
+    PoolControl,
+    PoolSettings,
+    Request,
+    Reward,
+    SetArms,
+    controls,
+    input_events,
+    read_request,
+    read_reward,
+)
+from fair_allocator.events.model import Name, Share
+from fair_allocator.events.outputs import (
+    AssignmentEvent,
+    ControlEvent,
+    DeadLetter,
+    EpochEvent,
+    Folded,
+    Pick,
+    Published,
+    Refusal,
+    RefusedEvent,
+    RemovedEvent,
+    StatedArm,
+    TickEvent,
+    WaitingEvent,
+    first_delivered,
+    json_schema,
+    out_events,
+    redelivered,
+)
+
+__all__ = [
+    "AssignmentEvent",
+    "Configure",
+    "Control",
+    "ControlEvent",
+    "DeadLetter",
+    "Decline",
+    "EpochEvent",
+    "Folded",
+    "Name",
+    "NamedArms",
+    "Pick",
+    "PoolControl",
+    "PoolSettings",
+    "Published",
+    "Refusal",
+    "RefusedEvent",
+    "RemovedEvent",
+    "Request",
+    "Reward",
+    "SetArms",
+    "Share",
+    "StatedArm",
+    "TickEvent",
+    "WaitingEvent",
+    "controls",
+    "first_delivered",
+    "input_events",
+    "json_schema",
+    "out_events",
+    "read_request",
+    "read_reward",
+    "redelivered",
+]

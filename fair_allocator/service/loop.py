@@ -1,0 +1,382 @@
+"""The loop: poll, fold, commit.
+
+Crash-only: whatever goes wrong, the in-memory shards are thrown away and restored from the
+journal, the same way as at the start. A commit is one transaction over every owned shard.
+"""
+
+import gc
+import logging
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import groupby
+from math import inf
+from operator import attrgetter
+from typing import Final
+
+from fair_allocator.errors import CommitFailed, LogUnavailable
+from fair_allocator.log.base import INPUTS, JOURNAL, Log, Outgoing, Record
+from fair_allocator.service.partition import OwnedPartition, Restored, parts_of
+from fair_allocator.service.probe import Probe
+from fair_allocator.service.settings import ServiceSettings
+from fair_allocator.shard import Progress, Shard
+
+logger = logging.getLogger(__name__)
+
+_partition = attrgetter("partition")
+
+Subscriber = Callable[[Sequence[Outgoing]], None]
+"""Hears of the records that a commit added to the outputs."""
+
+_LOSING_SECONDS: Final = 2.0
+_QUICK_BYTES: Final = 32 * 2**20
+"""Time budget for the snapshot on revoke, and how large shards may be to fit into it."""
+
+_FOLDING_SECONDS: Final = 1.0
+"""How long folding may go on before what was folded is committed."""
+
+_RESTORING_SECONDS: Final = 10.0
+"""Time after which no further restore begins before the next poll."""
+
+_TELLING_SECONDS: Final = 2.0
+"""How often a long restore logs its progress."""
+
+_SWEEPING_SECONDS: Final = 30.0
+"""How often reference cycles of the client library are collected; the calmed collector would
+take an hour to get to them."""
+
+
+def calm_collector() -> None:
+    """Make the garbage collector run rarely: the state is large, long-lived and free of cycles."""
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 100)
+
+
+class Service:
+    """Owns partitions of a log and decides their requests.
+
+    `wall` is the time of day in seconds and `monotonic` a clock for durations. `heartbeat` is
+    called after every step, every part of a fold and every piece of a restore, for a watchdog.
+    `probe` is told what the loop does.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        settings: ServiceSettings,
+        *,
+        wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        heartbeat: Callable[[], None] = lambda: None,
+        probe: Probe | None = None,
+    ) -> None:
+        self.log = log
+        self._settings = settings
+        self._owned: dict[int, OwnedPartition] = {}
+        self._wall = wall
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._heartbeat = heartbeat
+        self._probe = Probe() if probe is None else probe
+        self._ticked = self._swept = monotonic()
+        self._failing_since: float | None = None
+        self._stopping = False
+        self._subscribers: list[Subscriber] = []
+        self._sent_ahead: list[Outgoing] = []
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Call `subscriber` with the output records of each commit, after it succeeded.
+
+        It is called on the loop's thread, in the order of the records, and should return at once.
+        A commit whose answer was lost may have happened although no subscriber hears of it; a
+        repeated request is then answered again.
+        """
+        self._subscribers.append(subscriber)
+
+    @property
+    def shards(self) -> dict[int, Shard]:
+        """The shards in memory, by partition; what is owned and not here is to be restored."""
+        return {partition.number: live.shard for partition, live in self._restored()}
+
+    def _restored(self) -> Iterator[tuple[OwnedPartition, Restored]]:
+        for partition in self._owned.values():
+            if partition.restored is not None:
+                yield partition, partition.restored
+
+    def _to_restore(self) -> list[int]:
+        return [n for n, partition in self._owned.items() if partition.restored is None]
+
+    def _has_tried(self) -> bool:
+        """Tell whether a commit was tried and is not known to have happened."""
+        return any(partition.tried for partition in self._owned.values())
+
+    # -- the loop -----------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Serve until `stop`, then write a last snapshot and let go of the log."""
+        self._open()
+        try:
+            while not self._stopping:
+                self.step()
+            self.drain()
+        finally:
+            self.log.close()
+
+    def _open(self) -> None:
+        """Open the log; one that may be away for a moment is waited for."""
+        began = self._monotonic()
+        while True:
+            try:
+                self.log.open(self)
+                return
+            except LogUnavailable as error:
+                waited = self._monotonic() - began
+                given_up = waited > self._settings.give_up_seconds or self._stopping
+                if given_up or not self.log.may_be_away:
+                    raise
+                logger.warning("the log is not there yet: %s", error)
+                self._probe.failed(error)
+            self._heartbeat()
+            self._sleep(min(2.0, 0.05 + waited / 4))
+
+    def stop(self) -> None:
+        """End the loop after the step it is in; safe to call from a signal handler."""
+        self._stopping = True
+
+    def step(self) -> None:
+        """Poll, fold and commit once; recover if the commit did not happen."""
+        try:
+            self._serve()
+        except (CommitFailed, LogUnavailable) as error:
+            self._probe.failed(error)
+            self._recover(error)
+        else:
+            if not self._has_tried():
+                self._failing_since = None
+        self._heartbeat()
+        snapshots = {partition.number: live.snapshots for partition, live in self._restored()}
+        self._probe.stepped(self._owned.keys(), self.shards, snapshots)
+
+    def _serve(self) -> None:
+        settings, missing = self._settings, self._to_restore()
+        if missing and len(missing) == len(self._owned):
+            # All were thrown away because something failed. Perhaps they belong to another by
+            # now: poll first. What this poll returns is read again, since all is sought anew.
+            self.log.poll(0.0, 1)
+        self._restore_some(self._to_restore())
+        wait = 0.0 if self._to_restore() else settings.poll_seconds
+        records = self.log.poll(wait, settings.batch_records)
+        now = round(self._wall() * 1000)
+        if records:
+            for partition in self._owned.values():
+                partition.prepared = False  # it was announced as leaving and stayed
+        folded = self._fold(records, now)
+        if not records or self._monotonic() - self._ticked >= settings.tick_seconds:
+            self._ticked = self._monotonic()
+            self._tick(now, records)
+        self._commit()
+        self._probe.decided(folded)
+
+    def _fold(self, records: Sequence[Record], now: int) -> list[Record]:
+        """Fold records part by part; return those that are not committed yet.
+
+        The watchdog hears of every part. If folding goes on for long, what was folded so far is
+        committed, which is sound between any two parts: the shards know their offsets.
+        """
+        # After a failure nothing is sent ahead: folding may have taken longer than the log waits.
+        ahead = not self._has_tried()
+        folded: list[Record] = []
+        began = self._monotonic()
+        # Between partitions there is no order to keep.
+        for number, some in groupby(sorted(records, key=_partition), _partition):
+            partition = self._owned.get(number)
+            if partition is None or partition.restored is None:
+                continue  # thrown away: its restore, which is due, reads them again
+            shard = partition.restored.shard
+            for part in parts_of(some, self._settings.ahead_records):
+                shard.fold(part, now)
+                folded += part
+                if ahead:
+                    partition.note_tried(shard)
+                    self._send_ahead(shard.take_published())
+                self._heartbeat()
+                if self._monotonic() - began > _FOLDING_SECONDS:
+                    self._commit()
+                    self._probe.decided(folded)
+                    folded, began = [], self._monotonic()
+        return folded
+
+    def _send_ahead(self, outgoing: list[Outgoing]) -> None:
+        if self._subscribers:
+            self._sent_ahead += outgoing
+        self.log.send_ahead(outgoing)
+
+    def _tick(self, now: int, records: Sequence[Record]) -> None:
+        """Let time pass where all was read: elsewhere, rewards may lie unread that came in time."""
+        if self._ticked - self._swept >= _SWEEPING_SECONDS:
+            self._swept = self._ticked
+            gc.collect(0)
+        behind = self.log.behind()
+        shards = self.shards
+        self._probe.ticked(now, records, behind, shards)
+        for partition, shard in shards.items():
+            shard.retire(now)
+            if not any(behind[topic, partition] for topic in INPUTS):
+                shard.tick(now)
+
+    def drain(self, seconds: float = inf) -> None:
+        """Snapshot every shard, so that the next start has nothing to replay.
+
+        Nothing more is begun after so many `seconds`: what is left out costs whoever restores the
+        shard a longer tail of entries.
+        """
+        deadline = self._monotonic() + seconds
+        try:
+            # The parts and the manifest of a generation under way, then those of a last one.
+            for _ in range(4):
+                if self._monotonic() <= deadline:
+                    self._commit(whole=True)
+        except (CommitFailed, LogUnavailable) as error:
+            logger.warning("no last snapshot (%s); the next start replays the journal", error)
+            self._probe.failed(error)
+            self._discard()
+
+    def _discard(self) -> None:
+        """Throw the shards away, for what they have cut is in no journal; a step restores them."""
+        self._sent_ahead.clear()
+        for partition in self._owned.values():
+            partition.restored = None
+
+    def _recover(self, error: Exception) -> None:
+        self._discard()
+        now = self._monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+        waited = now - self._failing_since
+        if waited > self._settings.give_up_seconds:
+            raise error
+        logger.warning("restoring after: %s", error)
+        self._sleep(min(2.0, 0.05 + waited / 4))
+
+    # -- commits ------------------------------------------------------------------------------
+
+    def _commit(self, *, whole: bool = False) -> None:
+        outgoing: list[Outgoing] = []
+        offsets: dict[tuple[str, int], int] = {}
+        hints: dict[int, str] = {}
+        added: list[tuple[OwnedPartition, Restored, int, int]] = []
+        for partition, live in self._restored():
+            shard, snapshots = live
+            cut = shard.cut()
+            if not cut and not snapshots.writing and not whole:
+                continue
+            extra = snapshots.records(cut, whole=whole)
+            outgoing += cut
+            added.append((partition, live, len(outgoing), len(extra)))
+            outgoing += extra
+            offsets |= {(topic, partition.number): at for topic, at in shard.offsets.items()}
+            hints[partition.number] = snapshots.hint
+        if outgoing:
+            began = self._monotonic()
+            for partition, live, _, _ in added:
+                partition.note_tried(live.shard)
+            placed = self.log.commit(outgoing, offsets, hints)
+            now = round(self._wall() * 1000)
+            for partition, live, first, count in added:
+                partition.forget_tried()
+                self._probe.counted(live.take_tally())
+                live.snapshots.committed(placed[first : first + count], now)
+            self._probe.committed(self._monotonic() - began)
+            self._tell_subscribers(outgoing)
+            if not whole:  # a drain may be in a rebalance, where only a commit is allowed
+                self._trim()
+
+    def _tell_subscribers(self, outgoing: list[Outgoing]) -> None:
+        if not self._subscribers:
+            return
+        sent, self._sent_ahead = self._sent_ahead, []
+        published = [*sent, *(record for record in outgoing if record.topic != JOURNAL)]
+        if not published:
+            return
+        for subscriber in self._subscribers:
+            try:
+                subscriber(published)
+            except Exception:
+                # It is committed: what a subscriber does with it must not stop the service.
+                logger.exception("a subscriber failed")
+
+    def _trim(self) -> None:
+        for partition, (_, snapshots) in self._restored():
+            before = snapshots.take_trim()
+            if before is not None:
+                try:
+                    self.log.trim_journal(partition.number, before)
+                except LogUnavailable as error:
+                    # Only space is lost: the next snapshot tries again.
+                    logger.warning("journal %d was not trimmed: %s", partition.number, error)
+
+    # -- ownership ----------------------------------------------------------------------------
+
+    def gained(self, partitions: Sequence[int]) -> None:
+        """Restore what is owned from now on."""
+        for number in partitions:
+            self._owned.setdefault(number, OwnedPartition(number))
+        self._probe.owned("gained", partitions)
+        self._restore_some(partitions)
+
+    def losing(self, partitions: Sequence[int]) -> None:
+        """Commit and snapshot what may be about to be lost."""
+        for number in partitions:
+            if number in self._owned:
+                self._owned[number].prepared = True
+        # Between two polls all is committed; and while this goes on, the whole group waits.
+        if sum(live.snapshots.bytes for _, live in self._restored()) <= _QUICK_BYTES:
+            self.drain(_LOSING_SECONDS)
+
+    def lost(self, partitions: Sequence[int]) -> None:
+        """Forget what is owned no longer."""
+        forgotten = [self._owned.pop(n) for n in partitions if n in self._owned]
+        prepared = all(partition.prepared for partition in forgotten)
+        self._probe.owned("revoked" if prepared else "lost", partitions)
+        for partition in self._owned.values():
+            partition.prepared = False
+
+    def _restore_some(self, partitions: Collection[int]) -> None:
+        """Restore partitions for a while; the steps that follow go on with the rest.
+
+        They poll in between: a group gives up a member that does not, and whoever got all its
+        partitions next would fare no better.
+        """
+        began = self._monotonic()
+        for partition in sorted(partitions):
+            if self._monotonic() - began > _RESTORING_SECONDS:
+                break
+            self._restore(partition)
+
+    def _restore(self, number: int) -> None:
+        began = self._monotonic()
+        self._probe.restoring(f"partition {number}")
+        shard = self._owned[number].restore(self.log, self._settings, self._telling(number))
+        took = self._monotonic() - began
+        self._probe.restored(took)
+        logger.info(
+            "partition %d: %d pools at entry %d, restored in %.3f s",
+            number,
+            len(shard.table),
+            shard.seq,
+            took,
+        )
+
+    def _telling(self, partition: int) -> Progress:
+        """Return what hears how far the restore of a partition is, and passes it on."""
+        told = self._monotonic()
+
+        def tell(words: str) -> None:
+            nonlocal told
+            self._heartbeat()
+            self._probe.restoring(f"partition {partition}, {words}")
+            if self._monotonic() - told >= _TELLING_SECONDS:
+                told = self._monotonic()
+                logger.info("partition %d: restoring, %s", partition, words)
+
+        return tell

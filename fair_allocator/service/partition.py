@@ -1,0 +1,132 @@
+"""One partition that the service owns, and all that it keeps for it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Final, NamedTuple
+
+from fair_allocator.errors import ConfigurationError, LogUnavailable, OffsetGone
+from fair_allocator.log.base import INPUTS, Log, Record
+from fair_allocator.service.settings import ServiceSettings
+from fair_allocator.shard import Progress, Shard, Snapshots, restore
+from fair_allocator.shard.settings import Tally
+
+_CONTROLS: Final = INPUTS[2]
+_topic = itemgetter(0)
+
+
+class Restored(NamedTuple):
+    """A partition's state in memory."""
+
+    shard: Shard
+    snapshots: Snapshots
+
+    def take_tally(self) -> Tally:
+        """Return what the shard has counted, and let it count from 0 again."""
+        tally, self.shard.tally = self.shard.tally, Tally()
+        return tally
+
+
+@dataclass(slots=True)
+class OwnedPartition:
+    """A partition from when it is gained until it is lost.
+
+    Attributes
+    ----------
+    restored
+        Its state; None until it is restored, and again after a failure.
+    prepared
+        Whether it was announced as leaving, so that all of it was committed first.
+    tried
+        By topic, up to where commits were tried, until one is seen to have happened. Later
+        commits may succeed although an earlier one never did.
+    doubted
+        The journal's offsets when the log's committed ones were last seen to differ from them.
+    """
+
+    number: int
+    restored: Restored | None = None
+    prepared: bool = False
+    tried: dict[str, int] = field(default_factory=dict)
+    doubted: Mapping[str, int] | None = None
+
+    def restore(self, log: Log, settings: ServiceSettings, progress: Progress) -> Shard:
+        """Restore the state from the journal, and read on from there; return the shard."""
+        try:
+            shard, snapshots = restore(
+                log,
+                self.number,
+                settings.shard,
+                every_entries=settings.snapshot_entries,
+                chunk_bytes=settings.snapshot_chunk_bytes,
+                progress=progress,
+            )
+        except OffsetGone as error:
+            # A new owner trims the journal while we read: the next poll says that we lost it.
+            raise LogUnavailable(f"partition {self.number}: trimmed by another: {error}") from error
+        if not settings.accept_offsets:
+            self._check_offsets(log, shard)
+        self.doubted = None
+        if shard.seq:
+            log.seek(self.number, shard.offsets)
+        else:
+            # Nobody has read these inputs yet: start where they start, which may not be at 0.
+            shard.begin_at(log.seek(self.number, {}))
+        self.restored = Restored(shard, snapshots)
+        # What the journal has was committed, even if the answer to the commit was lost.
+        self.forget_tried()
+        for name, pool in settings.pools.items():
+            if shard.settings.lives_here(name, self.number):
+                shard.take_up(name, pool.settings, pool.fingerprint)
+        return shard
+
+    def _check_offsets(self, log: Log, shard: Shard) -> None:
+        """Stop if somebody moved the committed offsets: the journal's are the truth."""
+        said = log.committed(self.number).offsets
+        wrong = {t: said[t] for t in INPUTS if t in said and said[t] != shard.offsets[t]}
+        if not wrong:
+            return
+        if self.doubted != shard.offsets:
+            # A new owner may move both while we look. What is the same at a second look was
+            # moved by hand.
+            self.doubted = dict(shard.offsets)
+            raise LogUnavailable(
+                f"partition {self.number}: committed are {wrong}, journaled {shard.offsets}"
+            )
+        if not shard.seq:
+            raise ConfigurationError(
+                f"partition {self.number}: the journal is empty, though inputs were decided up "
+                f"to {wrong}: it was deleted, by hand or by the retention of its topic. Restore it "
+                "from a backup, or import an exported state; --accept-offsets would forget all "
+                "that was decided and decide what is left of the inputs anew"
+            )
+        raise ConfigurationError(
+            f"partition {self.number}: the log's committed offsets {wrong} are not the "
+            f"journal's {shard.offsets}: somebody moved them. Run with --accept-offsets to go on "
+            "from the journal's, so that nothing is skipped or counted twice"
+        )
+
+    def note_tried(self, shard: Shard) -> None:
+        """Note that what the shard has folded is about to be committed."""
+        self.tried |= shard.offsets
+
+    def forget_tried(self) -> None:
+        """Forget the attempts up to where the shard is, since that is committed."""
+        if self.restored is not None:
+            offsets = self.restored.shard.offsets
+            self.tried = {topic: to for topic, to in self.tried.items() if offsets[topic] < to}
+
+
+def parts_of(records: Iterator[Record], most: int) -> Iterator[list[Record]]:
+    """Split records into parts of at most `most`; a control is a part of its own.
+
+    A control may be costly: one that changes 100,000 arms takes as long as many requests.
+    """
+    while part := [*islice(records, most)]:
+        if _CONTROLS in map(_topic, part):
+            for is_control, run in groupby(part, lambda record: record.topic == _CONTROLS):
+                several = [*run]
+                yield from ([record] for record in several) if is_control else (several,)
+        else:
+            yield part

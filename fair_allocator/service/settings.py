@@ -1,0 +1,34 @@
+"""What the loop needs of the configuration."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fair_allocator.shard import ShardSettings
+
+
+@dataclass(frozen=True, slots=True)
+class FilePool:
+    """A pool of the configuration file: its settings, and the fingerprint of their content."""
+
+    settings: Mapping[str, Any]
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """What the loop needs of the configuration; times in seconds.
+
+    `ahead_records` of a partition are folded before what was decided is sent ahead.
+    """
+
+    shard: ShardSettings = field(default_factory=ShardSettings)
+    pools: Mapping[str, FilePool] = field(default_factory=dict)
+    batch_records: int = 4_000
+    ahead_records: int = 500
+    poll_seconds: float = 0.2
+    tick_seconds: float = 1.0
+    give_up_seconds: float = 60.0
+    snapshot_entries: int = 500
+    snapshot_chunk_bytes: int = 262_144
+    accept_offsets: bool = False

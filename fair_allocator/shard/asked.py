@@ -1,0 +1,87 @@
+"""A request as it came: what it asks for, and its record for a dead letter."""
+
+from typing import Any, Final
+
+from fair_allocator.core.compiling import mypyc_attr
+from fair_allocator.events import read_request
+from fair_allocator.log.base import Record
+
+_read_request: Final = read_request
+
+
+@mypyc_attr(acyclic=True)
+class Asked:
+    """A request that waits, or that may have to be decided again.
+
+    Attributes
+    ----------
+    offset, timestamp, key, value
+        Of its record.
+    event
+        The fields of the request.
+    """
+
+    __slots__ = ("event", "key", "offset", "timestamp", "value")
+
+    def __init__(
+        self,
+        offset: int,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes,
+        event: dict[str, Any] | None = None,
+    ) -> None:
+        self.offset = offset
+        self.timestamp = timestamp
+        self.key = key
+        self.value = value
+        self.event: dict[str, Any] = _read_request(value) if event is None else event
+
+    @property
+    def request_id(self) -> str:
+        """The request's id."""
+        request_id: str = self.event["request_id"]
+        return request_id
+
+    def record(self, partition: int) -> Record:
+        """Return the record that it came in."""
+        return Record("requests", partition, self.offset, self.key, self.value, self.timestamp)
+
+    def plain(self) -> list[Any]:
+        """Return the record as plain data; its value is UTF-8, for it was read as JSON."""
+        key = None if self.key is None else self.key.decode("latin-1")
+        return [self.offset, self.timestamp, key, self.value.decode()]
+
+    @classmethod
+    def read(cls, plain: list[Any]) -> "Asked":
+        """Return what `plain` gave."""
+        offset, timestamp, key, value = plain
+        return cls(
+            offset, timestamp, None if key is None else key.encode("latin-1"), value.encode()
+        )
+
+
+class Waiter:
+    """A request that waits until somebody can take it.
+
+    Attributes
+    ----------
+    asked
+        The request.
+    instead_of
+        The arm that it is to be decided again for, "" if it was not decided yet.
+    since
+        The shard's time when it began to wait.
+    """
+
+    __slots__ = ("asked", "instead_of", "since")
+
+    def __init__(self, asked: Asked, instead_of: str, since: int) -> None:
+        self.asked = asked
+        self.instead_of = instead_of
+        self.since = since
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Tells it from the others that wait in its pool."""
+        return self.asked.request_id, self.instead_of

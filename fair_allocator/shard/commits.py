@@ -1,0 +1,110 @@
+"""The commit that a shard is putting together, and how entries of the journal bring it back."""
+
+from collections.abc import Mapping
+
+from fair_allocator.core.compiling import mypyc_attr
+from fair_allocator.events.wire import to_json
+from fair_allocator.log.base import INPUTS, Outgoing
+from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, Draft, Entry, in_pieces
+from fair_allocator.shard.operations import Operation, decode
+from fair_allocator.shard.outbox import Outbox
+from fair_allocator.shard.settings import ShardSettings, Tally
+from fair_allocator.shard.table import PoolTable
+from fair_allocator.text import to_bytes
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Commits:
+    """The state of one partition, with what is published and noted of its changes."""
+
+    def __init__(self, partition: int, settings: ShardSettings) -> None:
+        self.partition = partition
+        self.settings = settings
+        self.table = PoolTable()
+        self.offsets = dict.fromkeys(INPUTS, 0)
+        self.seq = 0
+        self.writer = 1
+        self.chain = START_OF_CHAIN
+        self.tally = Tally()
+        self._begun = False
+        self._outbox = Outbox(partition, self.offsets)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._draft = Draft(
+            self.seq + 1, self.writer, self.table.clock, self.offsets, self.settings.partitions
+        )
+
+    def _do(self, name: str, operation: Operation) -> object:
+        """Carry out an operation on a pool and note it."""
+        result = operation.apply(self.table, name)
+        self._draft.note(name, operation)
+        return result
+
+    def take_published(self) -> list[Outgoing]:
+        """Return what was decided since the last time, to be sent ahead of the commit."""
+        return self._outbox.take()
+
+    def cut(self) -> list[Outgoing]:
+        """Close the commit: return the outgoing records left, the journal entry last."""
+        draft = self._draft
+        if not (draft or self._begun):
+            return []
+        self._begun = False
+        value, self.chain = draft.encode(self.chain)
+        self.seq = draft.seq
+        self._begin()
+        return [*self._outbox.take(), *in_pieces(self.partition, ENTRY, value)]
+
+    # -- restoring ----------------------------------------------------------------------------
+
+    def begin_at(self, offsets: Mapping[str, int]) -> None:
+        """Start from where the inputs start that nobody has read yet; the next entry says so."""
+        self._begun = self.offsets != offsets
+        self.offsets.update(offsets)
+
+    def adopt(
+        self,
+        seq: int,
+        chain: str,
+        writer: int,
+        clock: int,
+        offsets: Mapping[str, int],
+        applied: Mapping[str, str],
+        buckets: int,
+    ) -> None:
+        """Start from a snapshot; its pools are loaded into the table."""
+        self.seq, self.chain, self.writer = seq, chain, writer + 1
+        self.offsets.update(offsets)
+        self.table.clock = clock
+        self.table.applied = dict(applied)
+        if buckets:
+            self.table.regroup(buckets)
+        self.table.touched.clear()
+        self._begin()
+
+    def apply(self, entry: Entry, chain: str, covered: Mapping[int, int]) -> None:
+        """Apply an entry of the journal; `covered` tells up to where a bucket has it already."""
+        table, pools = self.table, entry.pools
+        table.clock = entry.clock
+        lacking = [covered.get(table.bucket_of(name), 0) < entry.seq for name in pools]
+        for fields in entry.ops:
+            kind, place = fields[0], fields[1]
+            if kind == "t":
+                table.elapse(place)
+            elif kind == "f" or lacking[place]:
+                name = pools[place]
+                decode(fields, table, name).apply(table, name)
+                changed = table.pools.get(name)
+                if changed is not None:
+                    changed.epochs.clear()
+        self.offsets.update(entry.offsets)
+        self.seq, self.chain = entry.seq, chain
+        self.writer = max(self.writer, entry.writer + 1)
+        self._begin()
+
+    def canonical(self) -> bytes:
+        """Return the whole state as canonical bytes, without caches."""
+        table = self.table
+        head = [self.seq, table.clock, self.offsets, sorted(table.applied.items())]
+        return to_bytes(to_json(head)) + table.dump(sorted(table))

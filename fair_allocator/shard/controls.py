@@ -1,0 +1,179 @@
+"""How pools are made and changed: by controls, by the configuration file, and on demand."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from fair_allocator.core.compiling import mypyc_attr
+from fair_allocator.core.errors import InvalidPool, InvalidRequest
+from fair_allocator.errors import ConfigurationError
+from fair_allocator.events import Refusal
+from fair_allocator.shard.deciding import Deciding
+from fair_allocator.shard.hosted import HostedPool
+from fair_allocator.shard.hosting import NULLABLE
+from fair_allocator.shard.operations import (
+    ArmsRemoved,
+    ArmsSet,
+    Configured,
+    Paused,
+    Removed,
+    Slept,
+    Stood,
+    TakenUp,
+)
+from fair_allocator.shard.table import Elapsed
+from fair_allocator.shard.unusable import Unusable
+
+_FOR_EVERY_ARM: Final = frozenset(("arms", "bank", "caps", "requests", "rule"))
+"""Settings after whose change it is published where every arm stands."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Controlling(Deciding):
+    """The side of a shard that makes and changes pools."""
+
+    # -- whole pools --------------------------------------------------------------------------
+
+    def take_up(self, name: str, settings: Mapping[str, Any], fingerprint: str) -> None:
+        """Make or change a pool of the configuration file, unless that was done before."""
+        if self.table.applied.get(name) != fingerprint:
+            try:
+                self._configure(name, settings)
+            except InvalidPool as error:
+                raise ConfigurationError(f"pools.{name}: {error}") from error
+            self._do(name, TakenUp(fingerprint))
+
+    def _configure(
+        self,
+        name: str,
+        settings: Mapping[str, Any],
+        on_demand: bool = False,
+        fingerprint: str = "",
+    ) -> HostedPool:
+        self._check_size(len(settings.get("arms") or ()))
+        given = {
+            key: value for key, value in settings.items() if value is not None or key in NULLABLE
+        }
+        if name not in self.table:
+            if full := self._is_full():
+                raise InvalidPool(full)
+            # Into the journal with them: another configuration must not make another pool of it.
+            given["seed"] = self.settings.seed
+            given["remember"] = self.settings.remembered_per_pool
+        whole = name not in self.table or not given.keys().isdisjoint(_FOR_EVERY_ARM)
+        elapsed = self._do(name, Configured(given, on_demand, fingerprint))
+        hosted = self.table.pools[name]
+        if whole:
+            hosted.epochs.clear()
+            self._stand(hosted, self.offsets["requests"])
+        else:
+            self._publish_change(hosted, (), (), ())
+        if isinstance(elapsed, Elapsed):
+            self._react(elapsed)
+        self._serve_waiting(hosted)
+        return hosted
+
+    def _check_size(self, count: int) -> None:
+        limit = self.settings.arms_per_pool
+        if count > limit:
+            raise InvalidPool(f"{count:,} arms; limits.arms_per_pool is {limit:,}")
+
+    def _is_full(self) -> str | None:
+        limit = self.settings.pools_per_shard
+        return (
+            f"limits.pools_per_shard ({limit:,}) is reached" if len(self.table) >= limit else None
+        )
+
+    def _on_demand(self, name: str) -> HostedPool:
+        """Make a pool that was asked for and that nobody configured."""
+        if self.settings.template is None:
+            raise Unusable(
+                Refusal.UNKNOWN_POOL,
+                f'there is no pool {name!r}; configure it, or a template, pools."*"',
+            )
+        if full := self._is_full():
+            raise Unusable(Refusal.REFUSED, full)
+        return self._from_template(name)
+
+    def _renewed(self, hosted: HostedPool) -> HostedPool:
+        """Bring a pool on demand up to the template of today, if there is one."""
+        return hosted if self.settings.template is None else self._from_template(hosted.pool.name)
+
+    def _from_template(self, name: str) -> HostedPool:
+        template, fingerprint = self.settings.template or {}, self.settings.template_fingerprint
+        try:
+            return self._configure(name, template, on_demand=True, fingerprint=fingerprint)
+        except InvalidPool as error:
+            message = f'the template, pools."*", cannot be applied to {name!r}: {error}'
+            raise Unusable(Refusal.REFUSED, message) from error
+
+    def _remove(self, hosted: HostedPool) -> None:
+        """Remove a pool; what waits in it will not be decided."""
+        name = hosted.pool.name
+        for waiter in hosted.waiting.values():
+            message = f"pool {name!r} was removed"
+            self._bury(waiter.asked, Refusal.UNKNOWN_POOL, message, waiter.instead_of)
+        self._do(name, Removed())
+        self._outbox.removed(name, hosted.pool.rounds)
+
+    def _pause(self, hosted: HostedPool, paused: bool) -> None:
+        """Pause a pool, or let it go on with what waits."""
+        self._do(hosted.pool.name, Paused(paused))
+        self._outbox.control(hosted.pool.name, "pause" if paused else "resume", ())
+        self._serve_waiting(hosted)
+
+    # -- arms ---------------------------------------------------------------------------------
+
+    def _set_arms(self, hosted: HostedPool, arms: dict[str, dict[str, Any]]) -> None:
+        """Add or change some arms."""
+        known = hosted.pool.columns.index
+        self._check_size(len(known) + sum(arm not in known for arm in arms))
+        self._do(hosted.pool.name, ArmsSet(arms))
+        uncapped = [arm for arm, said in arms.items() if said.get("cap", 0) is None]
+        self._publish_change(hosted, arms, (), uncapped)
+        self._serve_waiting(hosted)
+
+    def _remove_arms(self, hosted: HostedPool, names: list[str]) -> None:
+        """Remove some arms."""
+        left = tuple(dict.fromkeys(names))
+        self._do(hosted.pool.name, ArmsRemoved(list(left)))
+        self._publish_change(hosted, (), left, ())
+        self._serve_waiting(hosted)
+
+    def _publish_change(
+        self,
+        hosted: HostedPool,
+        touched: Collection[str],
+        left: tuple[str, ...],
+        uncapped: Collection[str],
+    ) -> None:
+        """Publish what a change put in force that left most arms as they were."""
+        named = dict.fromkeys(touched)
+        for epoch in hosted.epochs:
+            named.update(dict.fromkeys(epoch.arms))
+        hosted.epochs.clear()
+        self._outbox.changed_arms(hosted.pool, named, left, uncapped)
+
+    def _let_sleep(self, hosted: HostedPool, names: list[str], asleep: bool) -> None:
+        """Let some arms sleep, or wake them; who moved is published with the next decision."""
+        pool = hosted.pool
+        for name in names:
+            if name not in pool.columns.index:
+                raise InvalidRequest(f"the pool has no arm {name!r}")
+        if pool.requests == "plain":
+            raise InvalidRequest('arms can sleep only where requests = "any"')
+        self._do(pool.name, Slept(names, asleep))
+        self._outbox.control(pool.name, "sleep" if asleep else "wake", names)
+        if not asleep:
+            self._serve_waiting(hosted)
+
+    # -- standing -----------------------------------------------------------------------------
+
+    def _stand(self, hosted: HostedPool, position: int) -> None:
+        """Publish where every arm stands, at a position in the requests."""
+        self._outbox.standing(hosted.pool)
+        self._do(hosted.pool.name, Stood(position))
+
+    def _stand_again(self, hosted: HostedPool, position: int) -> None:
+        """Publish it once more, so that an audit can start here; the more arms, the more seldom."""
+        if position - hosted.stood >= 10 * hosted.pool.size:
+            self._stand(hosted, position)

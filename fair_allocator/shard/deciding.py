@@ -1,0 +1,230 @@
+"""How requests are decided: at once, after a wait, or again."""
+
+from fair_allocator.core.all_but import AllBut
+from fair_allocator.core.among import Among
+from fair_allocator.core.compiling import mypyc_attr
+from fair_allocator.core.errors import InvalidRequest, NobodyFree, NobodyLeft
+from fair_allocator.core.pool import Pool
+from fair_allocator.core.requests import Assignment, Request
+from fair_allocator.events import Refusal, wire
+from fair_allocator.shard.asked import Asked, Waiter
+from fair_allocator.shard.commits import Commits
+from fair_allocator.shard.hosted import HostedPool
+from fair_allocator.shard.operations import Decided, ExpiredEarly, GivenUp, Waited
+from fair_allocator.shard.table import Elapsed
+from fair_allocator.shard.unusable import Unusable
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Deciding(Commits):
+    """The side of a shard that decides requests."""
+
+    # -- deciding -----------------------------------------------------------------------------
+
+    def _propose(self, hosted: HostedPool, request: Request) -> Assignment:
+        """Return what a pool decides, or its answer of before; nobody is free if it is paused."""
+        pool = hosted.pool
+        if hosted.hosting.paused and (request.instead_of or not pool.recall(request.request_id)):
+            raise NobodyFree("the pool is paused")
+        return pool.propose(request)
+
+    def _decide(
+        self,
+        hosted: HostedPool,
+        made: Assignment,
+        asked: Asked | None = None,
+        late: bool = False,
+        instead_of: str = "",
+    ) -> None:
+        """Count what a pool proposed, note it and publish it.
+
+        `asked` is there if the request may have to be decided again, or was read earlier: `late`.
+        """
+        pool, tally, more = hosted.pool, self.tally, ""
+        offset = asked.offset if late and asked is not None else None
+        if pool.requests == "plain":
+            operation = Decided(made)
+            if offset is not None:
+                more = f',"request_offset":{offset}'
+        else:
+            among = pool.proposed_among()
+            named, left_out = _names_of(pool, among)
+            eligible, but = _shorter(pool, among, named, left_out)
+            more = wire.more_fields(made, eligible, but, pool.moved(), offset, instead_of)
+            keep = asked if hosted.hosting.reassign and not instead_of else None
+            operation = Decided(made, named, left_out, among, keep, instead_of)
+        self._do(pool.name, operation)
+        if hosted.epochs:
+            self._publish_with_epochs(hosted, made, more)
+        else:
+            self._outbox.assignment(hosted, made, more)
+        for pick in made.picks if made.others else (made,):
+            if pick.reason == "fairness":
+                tally.forced += 1
+            else:
+                tally.chosen += 1
+
+    def _publish_with_epochs(self, hosted: HostedPool, made: Assignment, more: str) -> None:
+        """Publish a decision between what came into force before it and after it."""
+        pool = hosted.pool
+        for epoch in hosted.epochs:
+            if epoch.round <= made.round:
+                self._outbox.epoch(pool, epoch)
+        self._outbox.assignment(hosted, made, more)
+        for epoch in hosted.epochs:
+            if epoch.round > made.round:
+                self._outbox.epoch(pool, epoch)
+        hosted.epochs.clear()
+
+    def _make_room(self, hosted: HostedPool, request_id: str) -> None:
+        """Let the oldest assignments expire early, unless this request only repeats an answer."""
+        pool, before = hosted.pool, hosted.pool.open
+        while pool.open >= self.settings.pending_per_pool and not pool.recall(request_id):
+            oldest = hosted.oldest()
+            if oldest is None:
+                break
+            arm = oldest.arm if pool.requests == "any" else None
+            self._do(pool.name, ExpiredEarly(oldest.request_id, arm))
+            self.tally.expired["too many open"] += 1
+        if pool.open < before:
+            self._serve_waiting(hosted)
+
+    # -- waiting ------------------------------------------------------------------------------
+
+    def _wait(self, hosted: HostedPool, asked: Asked, instead_of: str = "") -> None:
+        """Let a request wait, or refuse it where it may not."""
+        hosting, name = hosted.hosting, hosted.pool.name
+        if hosting.when_busy == "refuse":
+            if hosting.paused:
+                raise Unusable(Refusal.PAUSED, f"pool {name!r} is paused")
+            raise Unusable(Refusal.NOBODY_FREE, "every eligible arm is asleep, busy or at its cap")
+        if len(hosted.waiting) >= self.settings.waiting_per_pool:
+            raise Unusable(
+                Refusal.TOO_MANY_WAITING,
+                f"limits.waiting_per_pool ({self.settings.waiting_per_pool:,}) wait in pool "
+                f"{name!r}",
+            )
+        self._do(name, Waited(asked, instead_of))
+        self._outbox.waiting(name, asked, hosting.paused, instead_of)
+        self.tally.waited += 1
+
+    def _serve_waiting(self, hosted: HostedPool, freed: str | None = None) -> None:
+        """Decide what waits and can be taken now, in order; `freed` if only one arm came back."""
+        while hosted.waiting and not hosted.hosting.paused:
+            served = False
+            for waiter in list(hosted.waiting.values()):
+                served = self._serve_one(hosted, waiter, freed) or served
+            # A decision raises what the arms with a cap may have, and thereby may free others.
+            if not served or not hosted.pool.caps:
+                return
+            freed = None
+
+    def _serve_one(self, hosted: HostedPool, waiter: Waiter, freed: str | None) -> bool:
+        """Decide a request that waits if somebody can take it; tell whether it was decided."""
+        asked, instead_of = waiter.asked, waiter.instead_of
+        try:
+            request = hosted.request(asked.event, instead_of)
+            if freed is not None and not _could_take(request, freed):
+                return False
+            made = hosted.pool.propose(request)
+        except NobodyFree:
+            return False
+        except InvalidRequest as error:
+            self._give_up(hosted, asked, instead_of, _refusal_of(error), str(error))
+            return False
+        self._decide(hosted, made, asked, True, instead_of)
+        return True
+
+    def _give_up(
+        self, hosted: HostedPool, asked: Asked, instead_of: str, refusal: Refusal, message: str
+    ) -> None:
+        """Let go of a request that cannot be decided, or not again."""
+        self._do(hosted.pool.name, GivenUp(asked.request_id, instead_of))
+        self._bury(asked, refusal, message, instead_of)
+
+    def _bury(self, asked: Asked, refusal: Refusal, message: str, instead_of: str = "") -> None:
+        """Write the dead letter of a request that was read before.
+
+        It says which arm was to be replaced, so that no two of a request are the same.
+        """
+        self.tally.dead_letters[refusal] += 1
+        if instead_of:
+            message += f"; somebody was to take it instead of {instead_of!r}"
+        self._outbox.dead_letter(asked.record(self.partition), refusal, message)
+
+    def _decide_again(self, hosted: HostedPool, request_id: str, arm: str) -> None:
+        """Decide a request again whose arm declined or let its time pass."""
+        asked = hosted.asked.get(request_id)
+        if asked is None:
+            return
+        try:
+            made = self._propose(hosted, hosted.request(asked.event, arm))
+        except NobodyFree:
+            try:
+                self._wait(hosted, asked, arm)
+            except Unusable as refusal:
+                self._give_up(hosted, asked, arm, refusal.reason, str(refusal))
+        except InvalidRequest as error:
+            self._give_up(hosted, asked, arm, _refusal_of(error), str(error))
+        else:
+            self._decide(hosted, made, asked, True, arm)
+
+    # -- time ---------------------------------------------------------------------------------
+
+    def _advance(self, clock: int) -> None:
+        """Let time pass, and do what follows from it."""
+        self._draft.note_time(clock)
+        self._react(self.table.elapse(clock))
+
+    def _react(self, elapsed: Elapsed) -> None:
+        """Bury what waited for too long, decide again what was not answered, and what can be."""
+        if elapsed.expired:
+            self.tally.expired["timeout"] += elapsed.expired
+        for name, waiter in elapsed.tired:
+            message = f"nobody could take it in pool {name!r} within wait_timeout"
+            self._bury(waiter.asked, Refusal.WAITED_TOO_LONG, message, waiter.instead_of)
+        for name, pick in elapsed.again:
+            hosted = self.table.pools[name]
+            self._decide_again(hosted, pick.request_id, pick.arm)
+        for name in elapsed.pools:
+            hosted = self.table.pools[name]
+            if hosted.waiting:
+                self._serve_waiting(hosted)
+
+
+def _refusal_of(error: InvalidRequest) -> Refusal:
+    return Refusal.NOBODY_LEFT if isinstance(error, NobodyLeft) else Refusal.REFUSED
+
+
+def _names_of(pool: Pool, among: Among) -> tuple[list[str] | None, list[str]]:
+    """Return the named arms of a set, or None and the present ones that are left out."""
+    names = pool.columns.names
+    if among.named is not None:
+        return [names[arm] for arm in among.named], []
+    return None, [names[arm] for arm in sorted(among.extra)] if among.extra else []
+
+
+def _shorter(
+    pool: Pool, among: Among, named: list[str] | None, left_out: list[str]
+) -> tuple[list[str] | None, list[str] | None]:
+    """Return a set in the shorter of two forms: the arms in it, or the present ones that are not.
+
+    With None and an empty list every present arm is in it.
+    """
+    if named is None:
+        return None, left_out
+    present = pool.present
+    if 2 * len(named) <= present:
+        return named, None
+    inside, away = set(among.named or ()), pool.away
+    names = pool.columns.names
+    others = [arm for arm in range(len(names)) if arm not in inside and arm not in away]
+    return None, [names[arm] for arm in others]
+
+
+def _could_take(request: Request, arm: str) -> bool:
+    """Tell whether a request names an arm, or any arm can take it."""
+    eligible = request.eligible
+    if eligible is None:
+        return True
+    return arm not in eligible.names if isinstance(eligible, AllBut) else arm in eligible

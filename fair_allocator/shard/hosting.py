@@ -1,0 +1,80 @@
+"""What a shard is told of a pool beyond what the pool itself keeps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+LONGEST_SECONDS: Final = 1e12
+"""Beyond it a timeout is for ever anyway, and its milliseconds no number."""
+
+NULLABLE: Final = frozenset(
+    ("reward_timeout", "default_reward", "wait_timeout", "bank", "caps", "max_open", "tags")
+)
+"""Settings of a pool that mean something when they are there and None."""
+
+_TIMES: Final = ("reward_timeout", "wait_timeout")
+
+
+@dataclass(frozen=True, slots=True)
+class Hosting:
+    """The settings of a pool that its shard serves it by; times in milliseconds of record time.
+
+    Attributes
+    ----------
+    reward_timeout
+        How long a reward is waited for; None: for ever.
+    default_reward
+        The reward that is counted at the timeout; None: none.
+    on_demand
+        Whether the pool came from the template and was never configured by itself.
+    fingerprint
+        Of the template it was last made or changed by, for a pool on demand.
+    paused
+        Whether no requests are decided.
+    when_busy
+        "wait" or "refuse": what happens to a request that nobody can take now.
+    wait_timeout
+        How long a request may wait; None: for ever.
+    reassign
+        Whether a request is decided again when its arm declines or its time is up.
+    """
+
+    reward_timeout: int | None = None
+    default_reward: float | None = None
+    on_demand: bool = False
+    fingerprint: str = ""
+    paused: bool = False
+    when_busy: str = "wait"
+    wait_timeout: int | None = None
+    reassign: bool = False
+
+    def changed(self, settings: Mapping[str, Any]) -> "Hosting":
+        """Return this with the settings of a control or of the configuration file."""
+        names = ("reward_timeout", "default_reward", "when_busy", "wait_timeout", "reassign")
+        changes = {name: settings[name] for name in names if name in settings}
+        for name in _TIMES:
+            if (seconds := changes.get(name)) is not None:
+                # At least 1: what is due in the moment it is made would be so twice in a restore.
+                changes[name] = max(1, round(min(seconds, LONGEST_SECONDS) * 1000))
+        return replace(self, **changes)
+
+    def state(self) -> dict[str, Any]:
+        """Return all of it as plain data; what is newer than 0.1 only where it is set."""
+        state: dict[str, Any] = {
+            "reward_timeout": self.reward_timeout,
+            "default_reward": self.default_reward,
+            "on_demand": self.on_demand,
+            "fingerprint": self.fingerprint,
+            "paused": self.paused,
+        }
+        newer = {
+            "when_busy": self.when_busy if self.when_busy != "wait" else None,
+            "wait_timeout": self.wait_timeout,
+            "reassign": self.reassign or None,
+        }
+        return state | {name: value for name, value in newer.items() if value is not None}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> "Hosting":
+        """Return what `state` gave."""
+        return cls(**{field: state[field] for field in cls.__dataclass_fields__ if field in state})

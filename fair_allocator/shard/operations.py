@@ -1,0 +1,346 @@
+"""Every way in which the state of a shard changes, one small class each.
+
+Live, an operation is made from an input, applied, and noted in the journal. In a restore it is
+read from the journal and applied in the same way. So a shard that is restored at a commit equals
+the one that was live. In the journal an operation is a JSON list: its letter, the place of its
+pool in the entry's list of pools, and its fields.
+
+    ["t", clock]   time went on, and what was due was done: it has no pool and no class
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from fair_allocator.core.among import Among
+from fair_allocator.core.guarantee import Change
+from fair_allocator.core.requests import Assignment, Reason, RewardOutcome
+from fair_allocator.events.wire import names, probability, quoted, to_json
+from fair_allocator.shard.asked import Asked
+from fair_allocator.shard.table import Elapsed, PoolTable
+
+
+class Operation:
+    """One change of a pool."""
+
+    def encode(self, place: str) -> str:
+        """Return it as the journal holds it, for the pool at this place of the entry."""
+        raise NotImplementedError
+
+    def apply(self, table: PoolTable, name: str) -> object:
+        """Carry it out on the pool of this name."""
+        raise NotImplementedError
+
+
+class Decided(Operation):
+    """A request was decided.
+
+    ``["a", pool, request, arm, epoch, forced, propensity]`` in a pool with plain requests, else
+    ``["g", pool, request, epoch, picks, named, left out, asked, instead of]``, where each of the
+    picks is ``[arm, forced, propensity]``. Only `named` arms could take it, or where that is null
+    all present ones but those `left out`. What was `asked` is there if it may be decided again.
+    """
+
+    __slots__ = ("among", "asked", "instead_of", "left_out", "made", "named")
+
+    def __init__(
+        self,
+        made: Assignment,
+        named: list[str] | None = None,
+        left_out: Sequence[str] = (),
+        among: Among | None = None,
+        asked: Asked | None = None,
+        instead_of: str = "",
+    ) -> None:
+        self.made = made
+        self.named = named
+        self.left_out = left_out
+        self.among = among
+        self.asked = asked
+        self.instead_of = instead_of
+
+    def encode(self, place: str) -> str:
+        made = self.made
+        request_id, epoch = quoted(made.request_id), made.epoch
+        if self.among is None:
+            forced = "1" if made.reason == "fairness" else "0"
+            likely = probability(made.propensity)
+            return f'["a",{place},{request_id},{quoted(made.arm)},{epoch},{forced},{likely}]'
+        picks = [
+            f"[{quoted(pick.arm)},{'1' if pick.reason == 'fairness' else '0'},"
+            f"{probability(pick.propensity)}]"
+            for pick in made.picks
+        ]
+        named = "null" if self.named is None else names(self.named)
+        asked = "null" if self.asked is None else to_json(self.asked.plain())
+        return (
+            f'["g",{place},{request_id},{epoch},[{",".join(picks)}],{named},'
+            f"{names(self.left_out)},{asked},{quoted(self.instead_of)}]"
+        )
+
+    def apply(self, table: PoolTable, name: str) -> None:
+        table.count(name, self.made, self.among, self.asked, self.instead_of)
+
+
+def _follow_plain(table: PoolTable, name: str, fields: Sequence[Any]) -> Operation:
+    request_id, arm, epoch, forced, propensity = fields
+    pool = table.touch(name).pool
+    pool.follow_epoch(epoch)
+    reason: Reason = "fairness" if forced else "learner"
+    made = Assignment(request_id, arm, pool.rounds + 1, pool.epoch, reason, propensity)
+    return Decided(made)
+
+
+def _follow_any(table: PoolTable, name: str, fields: Sequence[Any]) -> Operation:
+    request_id, epoch, picks, named, left_out, asked, instead_of = fields
+    pool = table.touch(name).pool
+    pool.follow_epoch(epoch)
+    parts: list[Assignment] = []
+    for arm, forced, propensity in reversed(picks):
+        reason: Reason = "fairness" if forced else "learner"
+        others = tuple(reversed(parts)) if len(parts) == len(picks) - 1 else ()
+        parts.append(
+            Assignment(
+                request_id, arm, pool.rounds + 1, pool.epoch, reason, propensity, False, others
+            )
+        )
+    record = None if asked is None else Asked.read(asked)
+    among = pool.among(named, left_out)
+    return Decided(parts[-1], named, left_out, among, record, instead_of)
+
+
+class Rewarded(Operation):
+    """A reward was counted: ``["r", pool, request, value]``, and the arm if it was named."""
+
+    __slots__ = ("arm", "request_id", "value")
+
+    def __init__(self, request_id: str, value: float, arm: str | None = None) -> None:
+        self.request_id = request_id
+        self.value = value
+        self.arm = arm
+
+    def encode(self, place: str) -> str:
+        text = repr(self.value)  # not !r, at which compiled code is slow
+        arm = "" if self.arm is None else f",{quoted(self.arm)}"
+        return f'["r",{place},{quoted(self.request_id)},{text}{arm}]'
+
+    def apply(self, table: PoolTable, name: str) -> RewardOutcome:
+        return table.reward(name, self.request_id, self.value, self.arm)
+
+
+class Declined(Operation):
+    """An arm declined: ``["n", pool, request, arm]``."""
+
+    __slots__ = ("arm", "request_id")
+
+    def __init__(self, request_id: str, arm: str | None) -> None:
+        self.request_id = request_id
+        self.arm = arm
+
+    def encode(self, place: str) -> str:
+        return to_json(["n", int(place), self.request_id, self.arm])
+
+    def apply(self, table: PoolTable, name: str) -> RewardOutcome:
+        return table.decline(name, self.request_id, self.arm)
+
+
+class ExpiredEarly(Operation):
+    """Too many were open: ``["x", pool, request]``, and the arm if it is not for all of them."""
+
+    __slots__ = ("arm", "request_id")
+
+    def __init__(self, request_id: str, arm: str | None = None) -> None:
+        self.request_id = request_id
+        self.arm = arm
+
+    def encode(self, place: str) -> str:
+        return to_json(
+            ["x", int(place), self.request_id, *([] if self.arm is None else [self.arm])]
+        )
+
+    def apply(self, table: PoolTable, name: str) -> None:
+        table.expire(name, self.request_id, self.arm)
+
+
+class Waited(Operation):
+    """A request began to wait: ``["w", pool, asked, instead of]``."""
+
+    __slots__ = ("asked", "instead_of")
+
+    def __init__(self, asked: Asked, instead_of: str) -> None:
+        self.asked = asked
+        self.instead_of = instead_of
+
+    def encode(self, place: str) -> str:
+        return to_json(["w", int(place), self.asked.plain(), self.instead_of])
+
+    def apply(self, table: PoolTable, name: str) -> None:
+        table.wait(name, self.asked, self.instead_of)
+
+
+class GivenUp(Operation):
+    """A request will not be decided, or not again: ``["q", pool, request, instead of]``."""
+
+    __slots__ = ("instead_of", "request_id")
+
+    def __init__(self, request_id: str, instead_of: str) -> None:
+        self.request_id = request_id
+        self.instead_of = instead_of
+
+    def encode(self, place: str) -> str:
+        return to_json(["q", int(place), self.request_id, self.instead_of])
+
+    def apply(self, table: PoolTable, name: str) -> None:
+        table.give_up(name, self.request_id, self.instead_of)
+
+
+class Configured(Operation):
+    """A pool was made or changed: ``["p", pool, settings, on demand, fingerprint]``."""
+
+    __slots__ = ("fingerprint", "on_demand", "settings")
+
+    def __init__(self, settings: dict[str, Any], on_demand: bool, fingerprint: str) -> None:
+        self.settings = settings
+        self.on_demand = on_demand
+        self.fingerprint = fingerprint
+
+    def encode(self, place: str) -> str:
+        return to_json(["p", int(place), self.settings, self.on_demand, self.fingerprint])
+
+    def apply(self, table: PoolTable, name: str) -> Elapsed:
+        table.configure(name, self.settings, self.on_demand, self.fingerprint)
+        return table.catch_up(name)
+
+
+class ArmsSet(Operation):
+    """Arms were added or changed: ``["m", pool, settings by arm]``."""
+
+    __slots__ = ("arms",)
+
+    def __init__(self, arms: dict[str, dict[str, Any]]) -> None:
+        self.arms = arms
+
+    def encode(self, place: str) -> str:
+        return to_json(["m", int(place), self.arms])
+
+    def apply(self, table: PoolTable, name: str) -> Change:
+        return table.set_arms(name, self.arms)
+
+
+class ArmsRemoved(Operation):
+    """Arms left: ``["l", pool, arms]``."""
+
+    __slots__ = ("arms",)
+
+    def __init__(self, arms: list[str]) -> None:
+        self.arms = arms
+
+    def encode(self, place: str) -> str:
+        return to_json(["l", int(place), self.arms])
+
+    def apply(self, table: PoolTable, name: str) -> Change:
+        return table.remove_arms(name, self.arms)
+
+
+class Slept(Operation):
+    """Arms went to sleep or woke up: ``["y", pool, arms, asleep]``."""
+
+    __slots__ = ("arms", "asleep")
+
+    def __init__(self, arms: list[str], asleep: bool) -> None:
+        self.arms = arms
+        self.asleep = asleep
+
+    def encode(self, place: str) -> str:
+        return to_json(["y", int(place), self.arms, self.asleep])
+
+    def apply(self, table: PoolTable, name: str) -> None:
+        table.let_sleep(name, self.arms, self.asleep)
+
+
+class Paused(Operation):
+    """A pool was paused or resumed: ``["z", pool, paused]``."""
+
+    __slots__ = ("paused",)
+
+    def __init__(self, paused: bool) -> None:
+        self.paused = paused
+
+    def encode(self, place: str) -> str:
+        return to_json(["z", int(place), self.paused])
+
+    def apply(self, table: PoolTable, name: str) -> None:
+        table.pause(name, self.paused)
+
+
+class Stood(Operation):
+    """A pool's standing was published at a position in the requests: ``["s", pool, position]``."""
+
+    __slots__ = ("position",)
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+
+    def encode(self, place: str) -> str:
+        return f'["s",{place},{self.position}]'
+
+    def apply(self, table: PoolTable, name: str) -> None:
+        table.stand(name, self.position)
+
+
+class Removed(Operation):
+    """A pool was removed: ``["d", pool]``."""
+
+    def encode(self, place: str) -> str:
+        return f'["d",{place}]'
+
+    def apply(self, table: PoolTable, name: str) -> None:
+        table.remove(name)
+
+
+class TakenUp(Operation):
+    """A pool of the configuration file was made or changed: ``["f", pool, fingerprint]``."""
+
+    __slots__ = ("fingerprint",)
+
+    def __init__(self, fingerprint: str) -> None:
+        self.fingerprint = fingerprint
+
+    def encode(self, place: str) -> str:
+        return to_json(["f", int(place), self.fingerprint])
+
+    def apply(self, table: PoolTable, name: str) -> None:
+        table.applied[name] = self.fingerprint
+
+
+_Decode = Callable[..., Operation]
+
+_DECODED: Final[dict[str, _Decode]] = {
+    "r": Rewarded,
+    "n": Declined,
+    "x": ExpiredEarly,
+    "w": lambda asked, instead_of: Waited(Asked.read(asked), instead_of),
+    "q": GivenUp,
+    "p": Configured,
+    "m": ArmsSet,
+    "l": ArmsRemoved,
+    "y": Slept,
+    "z": Paused,
+    "s": Stood,
+    "d": Removed,
+    "f": TakenUp,
+}
+
+
+def decode(fields: list[Any], table: PoolTable, name: str) -> Operation:
+    """Return the operation that the journal holds as `fields`, for the pool of this name.
+
+    What a decision of the journal is depends on the pool: which round it is, and who is present.
+    """
+    kind, rest = fields[0], fields[2:]
+    if kind == "a":
+        return _follow_plain(table, name, rest)
+    if kind == "g":
+        return _follow_any(table, name, rest)
+    if kind not in _DECODED:
+        raise ValueError(f"no operation {fields!r}")
+    return _DECODED[kind](*rest)

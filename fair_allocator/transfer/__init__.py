@@ -1,0 +1,6 @@
+"""State that leaves a log or comes into a new one: reading shards, export files and imports."""
+
+from fair_allocator.transfer.importing import import_shards, place_pools
+from fair_allocator.transfer.shards import JournalReader, read_shard, read_shards
+
+__all__ = ["import_shards", "JournalReader", "place_pools", "read_shard", "read_shards"]

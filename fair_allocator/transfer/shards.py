@@ -1,0 +1,49 @@
+"""Reading the shards of a log from outside, while a service may be writing to it."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from fair_allocator.errors import LogUnavailable, OffsetGone
+from fair_allocator.log import JOURNAL, Committed, LogClient, Record
+from fair_allocator.shard import Shard, ShardSettings, restore
+
+_ATTEMPTS: Final = 5
+
+
+class JournalReader:
+    """What `restore` needs of a log, by the means of a client."""
+
+    def __init__(self, client: LogClient) -> None:
+        self._client = client
+
+    def committed(self, partition: int) -> Committed:  # noqa: ARG002
+        """Know nothing of what the service committed, nor where its last snapshot is."""
+        return Committed({}, "")
+
+    def journal_start(self, partition: int) -> int:
+        """Return where the journal starts."""
+        return self._client.start_offset(JOURNAL, partition)
+
+    def read_journal(self, partition: int, start: int) -> Iterator[Record]:
+        """Return the journal up to its end as of now."""
+        return self._client.read(JOURNAL, partition, start)
+
+
+def read_shard(client: LogClient, partition: int, settings: ShardSettings) -> Shard:
+    """Return a shard as of its last commit."""
+    reader = JournalReader(client)
+    for _ in range(_ATTEMPTS):
+        try:
+            return restore(reader, partition, settings, only_look=True)[0]
+        except OffsetGone:
+            continue  # a running service trimmed it meanwhile: a newer snapshot is there
+    raise LogUnavailable(f"journal {partition} is trimmed faster than it can be read: try again")
+
+
+def read_shards(
+    client: LogClient, settings: ShardSettings, partitions: range | None = None
+) -> Iterator[Shard]:
+    """Yield the shards of some partitions, of all by default, each as of its last commit."""
+    partitions = range(client.partitions) if partitions is None else partitions
+    for partition in partitions:
+        yield read_shard(client, partition, settings)

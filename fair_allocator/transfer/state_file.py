@@ -1,0 +1,181 @@
+"""The state of every pool as NDJSON: what `export` writes and `import` reads.
+
+The first line is the header: format and version, release, and for each partition its clock and
+the fingerprints of the configuration file's pools that were taken up. Then comes a line for each
+pool. The last line has a checksum over all the bytes before it.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from io import BufferedIOBase
+from typing import Any, ClassVar, Final
+
+from fair_allocator import __version__
+from fair_allocator.errors import ConfigurationError, FairAllocatorError
+from fair_allocator.events.wire import to_json
+from fair_allocator.shard import Shard
+from fair_allocator.text import to_bytes, to_text
+
+FORMAT: Final = "fair-allocator pools"
+VERSION: Final = 1
+
+
+class DamagedExport(FairAllocatorError):
+    """An export is damaged, cut off, something else, or holds a pool that cannot be served."""
+
+    exit_code: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A partition that was exported.
+
+    Attributes
+    ----------
+    clock
+        The shard's time, in ms.
+    applied
+        Fingerprints of the configuration file's pools, as last taken up.
+    """
+
+    partition: int
+    clock: int
+    applied: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLine:
+    """A pool: the partition it was on, and its state."""
+
+    partition: int
+    name: str
+    state: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """A file that was read to its end and found whole."""
+
+    origins: dict[int, Origin]
+    pools: list[PoolLine]
+    checksum: str
+
+
+# -- writing ------------------------------------------------------------------------------------
+
+
+def write(shards: Iterable[Shard]) -> Iterator[bytes]:
+    """Yield the lines of a file with the pools of shards."""
+    origins, lines = [], []
+    for shard in shards:
+        table = shard.table
+        origins.append(asdict(Origin(shard.partition, table.clock, table.applied)))
+        lines += [
+            b'{"partition":%d,"pool":%s}\n' % (shard.partition, table.dump([name]))
+            for name in sorted(table)
+        ]
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "release": __version__,
+        "pools": len(lines),
+        "partitions": origins,
+    }
+    lines.insert(0, _line(header))
+    digest = blake2b(digest_size=16)
+    for line in lines:
+        digest.update(line)
+        yield line
+    yield _line({"checksum": digest.hexdigest()})
+
+
+def _line(data: object) -> bytes:
+    return to_bytes(to_json(data)) + b"\n"
+
+
+def write_file(path: str, lines: Iterable[bytes]) -> int:
+    """Write a file whole or not at all, which may raise OSError; return the number of its lines."""
+    beside, count = f"{path}.{os.getpid()}.part", 0
+    try:
+        with open(beside, "xb") as file:
+            for line in lines:
+                file.write(line)
+                count += 1
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(beside)
+        raise
+    return count
+
+
+# -- reading ------------------------------------------------------------------------------------
+
+
+def read(file: BufferedIOBase, name: str) -> StateFile:
+    """Read a whole file.
+
+    Raises
+    ------
+    ConfigurationError
+        If a newer release wrote it in a format that this one does not know.
+    DamagedExport
+        If it is damaged, cut off, or something else.
+    """
+    first = file.readline()
+    origins, count = _read_header(first, name)
+    digest = blake2b(first, digest_size=16)
+    pools: list[PoolLine] = []
+    for number, line in enumerate(file, start=2):
+        data = _parse(line, f"{name}:{number}")
+        if "checksum" in data:
+            if data["checksum"] != digest.hexdigest():
+                raise DamagedExport(f"{name}: is damaged: its checksum is not that of its lines")
+            if file.read(1) or len(pools) != count:
+                raise DamagedExport(f"{name}: is damaged: it should have {count:,} pools and end")
+            return StateFile(origins, pools, data["checksum"])
+        digest.update(line)
+        pools.append(_read_pool(data, origins, f"{name}:{number}"))
+    raise DamagedExport(f"{name}: is cut off: its last line, with the checksum, is missing")
+
+
+def _read_header(line: bytes, name: str) -> tuple[dict[int, Origin], int]:
+    header = _parse(line, f"{name}:1")
+    if header.get("format") != FORMAT:
+        raise DamagedExport(f"{name}: is no export of {FORMAT}")
+    version, release = header.get("version"), header.get("release")
+    if isinstance(version, int) and version > VERSION:
+        raise ConfigurationError(
+            f"{name}: release {release} wrote it in format {version}, this release "
+            f"({__version__}) reads up to format {VERSION}: import it with release {release} or "
+            "a newer one"
+        )
+    try:
+        origins = [Origin(**origin) for origin in header["partitions"]]
+        return {origin.partition: origin for origin in origins}, header["pools"]
+    except (KeyError, TypeError) as error:
+        raise DamagedExport(f"{name}:1: is damaged: {error!r}") from None
+
+
+def _parse(line: bytes, place: str) -> dict[str, Any]:
+    try:
+        data = json.loads(to_text(line))
+    except ValueError:
+        data = None
+    if not isinstance(data, dict):
+        raise DamagedExport(f"{place}: is damaged, or no export: not a JSON object")
+    return data
+
+
+def _read_pool(data: dict[str, Any], origins: dict[int, Origin], place: str) -> PoolLine:
+    try:
+        ((name, state),) = data["pool"].items()
+        return PoolLine(origins[data["partition"]].partition, name, state)
+    except (LookupError, TypeError, ValueError, AttributeError):
+        raise DamagedExport(f"{place}: is damaged: not a pool") from None

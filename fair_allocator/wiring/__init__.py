@@ -1,0 +1,20 @@
+"""From the configuration to what runs: the log, and the settings of service and shards."""
+
+from fair_allocator.wiring.backends import (
+    BACKENDS,
+    backend_of,
+    log_name,
+    open_client,
+    open_log,
+)
+from fair_allocator.wiring.settings import service_settings, shard_settings
+
+__all__ = [
+    "backend_of",
+    "BACKENDS",
+    "log_name",
+    "open_client",
+    "open_log",
+    "service_settings",
+    "shard_settings",
+]

@@ -1,0 +1,59 @@
+"""What a kind of log can do for the program: one subclass for each kind."""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+from fair_allocator.config import Configuration
+from fair_allocator.log import Log, LogClient
+
+
+class ServedTopic(NamedTuple):
+    """A topic, what the log calls it, and whether it was just made."""
+
+    topic: str
+    name: str
+    partitions: int
+    created: bool
+
+
+class TopicFinding(NamedTuple):
+    """Something about a topic; `wrong` if the service does not start on it."""
+
+    topic: str
+    wrong: bool
+    message: str
+
+
+class TopicCheck(NamedTuple):
+    """The topics that exist, what was found about them, and their names in the log."""
+
+    topics: list[ServedTopic]
+    findings: list[TopicFinding]
+    names: dict[str, str]
+
+
+class Backend(ABC):
+    """One kind of log, made from a configuration."""
+
+    @abstractmethod
+    def name(self, configuration: Configuration) -> str:
+        """Return what messages call the configured log."""
+
+    @abstractmethod
+    def open_log(self, configuration: Configuration, *, exactly_once: bool) -> Log:
+        """Return the service's side, not opened yet."""
+
+    @abstractmethod
+    def open_client(self, configuration: Configuration, *, create: bool) -> LogClient:
+        """Return anyone's side."""
+
+    @abstractmethod
+    def check(self, configuration: Configuration) -> None:
+        """Raise `ConfigurationError` if settings contradict each other on this kind of log."""
+
+    @abstractmethod
+    def check_topics(self, configuration: Configuration, *, create: bool) -> TopicCheck | None:
+        """Check the topics, and make missing ones first with `create`.
+
+        None means that the log makes its topics itself, so that there is nothing to check.
+        """

@@ -1,0 +1,64 @@
+"""The table of logs: `log.kind` to what opens such a log."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Final
+
+from fair_allocator.config import Configuration
+from fair_allocator.log import Log, LogClient
+from fair_allocator.wiring.backend import Backend
+
+
+def _embedded() -> Backend:
+    from fair_allocator.wiring.sqlite import Embedded
+
+    return Embedded()
+
+
+def _kafka(client: str) -> Callable[[], Backend]:
+    def make() -> Backend:
+        from fair_allocator.wiring.kafka import Kafka
+
+        return Kafka(client)
+
+    return make
+
+
+BACKENDS: Final[Mapping[str, Callable[[], Backend]]] = {
+    "sqlite": _embedded,
+    "kafka": _kafka("kafka"),
+    "confluent": _kafka("confluent"),
+}
+"""By kind; each is made when it is first asked for, and loads only its own client library."""
+
+
+@cache
+def _backend(kind: str) -> Backend:
+    return BACKENDS[kind]()
+
+
+def backend_of(configuration: Configuration) -> Backend:
+    """Return the configured kind of log."""
+    return _backend(configuration.log.kind)
+
+
+def log_name(configuration: Configuration) -> str:
+    """Return what messages call the configured log."""
+    return backend_of(configuration).name(configuration)
+
+
+def open_log(configuration: Configuration, *, exactly_once: bool = False) -> Log:
+    """Return the service's side of the configured log, not opened yet.
+
+    With `exactly_once`, its commits are transactions over all partitions, whatever is configured.
+    """
+    return backend_of(configuration).open_log(configuration, exactly_once=exactly_once)
+
+
+def open_client(configuration: Configuration, *, create: bool = False) -> LogClient:
+    """Return anyone's side of the configured log.
+
+    Without `create`, the log must be there, and has the partitions it has. Topics of Kafka are
+    made by the command `topics` alone.
+    """
+    return backend_of(configuration).open_client(configuration, create=create)

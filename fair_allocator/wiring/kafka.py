@@ -1,0 +1,119 @@
+"""The log on Kafka from the configuration."""
+
+from contextlib import closing
+from dataclasses import replace
+
+from fair_allocator.config import Configuration, secret_of
+from fair_allocator.errors import ConfigurationError
+from fair_allocator.events import redelivered
+from fair_allocator.log import TOPICS
+from fair_allocator.log.kafka import (
+    DELIVERIES,
+    KafkaClient,
+    KafkaLog,
+    KafkaSettings,
+    Security,
+    default_instance,
+    driver,
+    longest_wait,
+)
+from fair_allocator.log.kafka.driver import Admin
+from fair_allocator.log.kafka.reading import reaching
+from fair_allocator.log.kafka.topics import findings, new_topics
+from fair_allocator.wiring.backend import Backend, ServedTopic, TopicCheck, TopicFinding
+
+
+class Kafka(Backend):
+    """A cluster, through one of the client libraries."""
+
+    def __init__(self, client: str) -> None:
+        self._client = client
+
+    def name(self, configuration: Configuration) -> str:
+        kafka = configuration.kafka
+        return f"{kafka.topic_prefix}* at {kafka.bootstrap_servers}"
+
+    def open_log(self, configuration: Configuration, *, exactly_once: bool) -> KafkaLog:
+        settings = kafka_settings(configuration)
+        if exactly_once:
+            settings = replace(settings, delivery=DELIVERIES[0])
+        partitions = configuration.log.partitions
+        return KafkaLog(driver(self._client, settings), settings, partitions, mark=redelivered)
+
+    def open_client(
+        self,
+        configuration: Configuration,
+        *,
+        create: bool,  # noqa: ARG002
+    ) -> KafkaClient:
+        settings = kafka_settings(configuration)
+        partitioner = configuration.log.partitioner
+        return KafkaClient(driver(self._client, settings), settings, partitioner=partitioner)
+
+    def check(self, configuration: Configuration) -> None:
+        stuck = configuration.service.stuck_seconds
+        patience = longest_wait(configuration.kafka.transaction_seconds)
+        if stuck < patience:
+            raise ConfigurationError(
+                f"service.stuck_seconds ({stuck:g}) must be at least {patience:g}, "
+                "which is kafka.transaction_seconds and 15: so long a restore may wait for the "
+                "transaction that a dead instance left open, and would count as stuck"
+            )
+
+    def check_topics(self, configuration: Configuration, *, create: bool) -> TopicCheck:
+        settings = kafka_settings(configuration)
+        with reaching(settings), closing(driver(self._client, settings).admin()) as admin:
+            created = _create(admin, configuration) if create else set()
+            counts = admin.partition_counts()
+            found = findings(admin, configuration.log.partitions)
+        topics = [
+            ServedTopic(topic, settings.topics[topic], counts[topic], topic in created)
+            for topic in TOPICS
+            if topic in counts
+        ]
+        return TopicCheck(topics, [TopicFinding(*each) for each in found], settings.topics)
+
+
+def _create(admin: Admin, configuration: Configuration) -> set[str]:
+    """Make the topics that are missing; return which."""
+    wanted = new_topics(configuration.log.partitions, configuration.kafka.replication)
+    missing = {t: new for t, new in wanted.items() if t not in admin.partition_counts()}
+    return admin.create(missing) if missing else set()
+
+
+def kafka_settings(configuration: Configuration) -> KafkaSettings:
+    """Return what the log on Kafka needs to know.
+
+    Raises
+    ------
+    ConfigurationError
+        If the password cannot be told, or a name is not one for Kafka.
+    """
+    kafka = configuration.kafka
+    password = secret_of("kafka.sasl_password", kafka.sasl_password, kafka.sasl_password_file)
+    if kafka.security_protocol.startswith("SASL") and not password:
+        raise ConfigurationError(
+            f"kafka.security_protocol {kafka.security_protocol} needs a password: give it in "
+            "FAIR_ALLOCATOR_KAFKA__SASL_PASSWORD or kafka.sasl_password_file"
+        )
+    return KafkaSettings(
+        bootstrap_servers=kafka.bootstrap_servers,
+        topic_prefix=kafka.topic_prefix,
+        group=kafka.group,
+        instance=kafka.instance or default_instance(),
+        delivery=kafka.delivery,
+        transactional_id=kafka.transactional_id,
+        session_seconds=kafka.session_seconds,
+        transaction_seconds=kafka.transaction_seconds,
+        request_seconds=kafka.request_seconds,
+        rebalance_seconds=kafka.rebalance_seconds,
+        security=Security(
+            protocol=kafka.security_protocol,
+            mechanism=kafka.sasl_mechanism,
+            username=kafka.sasl_username,
+            password=password,
+            ca_file=kafka.tls_ca_file,
+            certificate_file=kafka.tls_certificate_file,
+            key_file=kafka.tls_key_file,
+        ),
+    )

@@ -1,0 +1,77 @@
+"""From the configuration to the settings of service and shards."""
+
+from typing import Any
+
+from fair_allocator.config import TEMPLATE, Configuration, PoolConfiguration, fingerprint
+from fair_allocator.errors import ConfigurationError
+from fair_allocator.service import FilePool, ServiceSettings
+from fair_allocator.shard import ShardSettings
+from fair_allocator.wiring.backends import backend_of
+
+
+def shard_settings(configuration: Configuration, partitions: int) -> ShardSettings:
+    """Return what every shard of a log with that many partitions needs to know."""
+    limits = configuration.limits
+    retire = limits.retire_after_seconds
+    template = configuration.pools.get(TEMPLATE)
+    return ShardSettings(
+        seed=configuration.seed,
+        partitions=partitions,
+        partitioner=configuration.log.partitioner,
+        record_bytes=limits.record_bytes,
+        pending_per_pool=limits.pending_per_pool,
+        waiting_per_pool=limits.waiting_per_pool,
+        unknown_fields=limits.unknown_fields,
+        remembered_per_pool=limits.remembered_per_pool,
+        pools_per_shard=limits.pools_per_shard,
+        arms_per_pool=limits.arms_per_pool,
+        clock_skew=_milliseconds(limits.clock_skew_seconds),
+        retire_after=None if retire is None else _milliseconds(retire),
+        standing_every=configuration.audit.epochs_every_requests,
+        template=None if template is None else _plain(template),
+        template_fingerprint="" if template is None else fingerprint(template),
+    )
+
+
+def service_settings(
+    configuration: Configuration, partitions: int, accept_offsets: bool = False
+) -> ServiceSettings:
+    """Return what the loop over a log with that many partitions needs to know.
+
+    Raises
+    ------
+    ConfigurationError
+        If settings that are each valid contradict each other.
+    """
+    service, snapshots = configuration.service, configuration.snapshots
+    if service.stuck_seconds <= service.poll_seconds:
+        raise ConfigurationError(
+            f"service.stuck_seconds ({service.stuck_seconds:g}) must be above "
+            f"service.poll_seconds ({service.poll_seconds:g}): a loop that waits for records "
+            "would count as stuck"
+        )
+    backend_of(configuration).check(configuration)
+    return ServiceSettings(
+        shard=shard_settings(configuration, partitions),
+        pools={
+            name: FilePool(_plain(pool), fingerprint(pool))
+            for name, pool in configuration.pools.items()
+            if name != TEMPLATE
+        },
+        batch_records=service.batch_records,
+        poll_seconds=service.poll_seconds,
+        tick_seconds=service.tick_seconds,
+        give_up_seconds=service.give_up_seconds,
+        snapshot_entries=snapshots.every_entries,
+        snapshot_chunk_bytes=snapshots.chunk_bytes,
+        accept_offsets=accept_offsets,
+    )
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def _plain(pool: PoolConfiguration) -> dict[str, Any]:
+    """Return a pool's settings as the journal keeps them."""
+    return pool.model_dump(mode="json")
