@@ -1,13 +1,13 @@
 """The configuration in words: a reference, an example, and what the pools promise."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import fsum
 from typing import Any, Final
 
-from fair_allocator.config.keys import Place, dotted, known_settings
-from fair_allocator.config.settings import Configuration
+from fair_allocator.config.keys import KeyPath, dotted, known_settings
+from fair_allocator.config.settings import Configuration, PoolConfiguration
 from fair_allocator.core.pool import Pool
 
 
@@ -52,7 +52,7 @@ arms = { left = "1/3", right = "1/3" }
 def example() -> str:
     """Return a file with every default, commented out, and two pools."""
     lines = ["# What is commented out is the default."]
-    section: Place = ()
+    section: KeyPath = ()
     for setting in known_settings():
         if setting.place[0] == "pools":
             continue
@@ -78,6 +78,20 @@ class PoolGuarantee:
         The sum of the quotas; what is left of 1 is the learner's alone.
     cost
         What a round costs the learner, for k arms.
+    requests
+        "plain" or "any": whether requests may name arms and slots.
+    bank, window
+        How many pulls in advance count, and what follows from it: in any stretch in which an arm
+        is entitled to x it gets more than ``x - 1 - window`` pulls. None if nothing is promised.
+    longest_gap
+        How many slots in a row an arm of the smallest quota can go without a pull; None if any
+        number.
+    when_busy, wait_timeout, reassign
+        What becomes of requests that nobody can take now, and of those that are declined.
+    sentences
+        The guarantee in words.
+    warnings
+        Settings that make no sense together.
     """
 
     name: str
@@ -87,23 +101,58 @@ class PoolGuarantee:
     promised: float
     learner: str
     cost: str
+    requests: str
+    bank: int | None
+    window: int | None
+    longest_gap: int | None
+    when_busy: str
+    wait_timeout: float | None
+    reassign: bool
+    sentences: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def guarantees(configuration: Configuration) -> list[PoolGuarantee]:
     """Return what each pool promises, the template among them."""
     return [
-        _promise(name, pool.make(name, configuration.seed))
-        for name, pool in configuration.pools.items()
+        _promise(name, settings, settings.make(name, configuration.seed))
+        for name, settings in configuration.pools.items()
     ]
 
 
-def _promise(name: str, pool: Pool) -> PoolGuarantee:
+def _promise(name: str, settings: PoolConfiguration, pool: Pool) -> PoolGuarantee:
+    guarantee = pool.guarantee
+    smallest = min((quota for quota in pool.quotas.values() if quota), default=None)
     return PoolGuarantee(
         name=name,
         arms=len(pool.arms),
-        rule=pool.guarantee.rule,
-        bound=pool.guarantee.bound,
+        rule=guarantee.rule,
+        bound=guarantee.bound,
         promised=fsum(map(float, pool.quotas.values())),
         learner=pool.learner.name,
         cost=pool.learner.cost,
+        requests=guarantee.requests,
+        bank=guarantee.bank,
+        window=guarantee.window,
+        longest_gap=None if smallest is None else guarantee.longest_wait(smallest),
+        when_busy=settings.when_busy,
+        wait_timeout=settings.wait_timeout,
+        reassign=settings.reassign,
+        sentences=guarantee.sentences(),
+        warnings=tuple(_warnings(settings)),
     )
+
+
+def _warnings(settings: PoolConfiguration) -> Iterator[str]:
+    """Yield what makes no sense in a pool's settings, though it can be served."""
+    if settings.wait_timeout is not None and settings.when_busy == "refuse":
+        yield 'wait_timeout has no effect: with when_busy = "refuse" no request waits'
+    if settings.requests == "plain":
+        if settings.tags:
+            yield 'tags have no effect: only with requests = "any" can a request ask for them'
+        if settings.reassign:
+            yield 'reassign has no effect: only with requests = "any" is a request decided again'
+    elif settings.reassign and settings.default_reward is not None:
+        yield "default_reward is not counted at the timeout: with reassign the request goes on"
+    if settings.bank is not None and settings.rule == "none":
+        yield 'bank promises nothing: with rule = "none" no arm is served because it is owed'

@@ -17,19 +17,19 @@ from fair_allocator.config.settings import Configuration
 PREFIX: Final = "FAIR_ALLOCATOR_"
 """What the name of every variable begins with."""
 
-Place = tuple[str, ...]
+KeyPath = tuple[str, ...]
 """The keys that lead to a setting, from the outside in."""
 
 
 class Setting(NamedTuple):
     """One key, with what the JSON Schema of the model says of it, and its meaning in a sentence."""
 
-    place: Place
+    place: KeyPath
     """Its keys from the outside in; a pool's name is "NAME"."""
     schema: Mapping[str, Any]
     description: str
 
-    def beside(self, place: Place) -> Place:
+    def beside(self, place: KeyPath) -> KeyPath:
         """Return its place, in the pool that `place` is in if it is a pool's."""
         if self.place[0] == place[0] == "pools":
             return ("pools", place[1], self.place[2])
@@ -92,12 +92,12 @@ def _described() -> dict[tuple[str, str], str]:
     return words
 
 
-def variable(place: Place) -> str:
+def variable(place: KeyPath) -> str:
     """Return the name of the variable that sets what is at `place`."""
     return PREFIX + "__".join(place).upper()
 
 
-def dotted(place: Place) -> str:
+def dotted(place: KeyPath) -> str:
     """Write a place as TOML does.
 
     >>> dotted(("pools", "*", "rule"))

@@ -14,7 +14,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from fair_allocator.config.keys import PREFIX, Place, dotted, known_settings, variable
+from fair_allocator.config.keys import PREFIX, KeyPath, dotted, known_settings, variable
 from fair_allocator.config.settings import Configuration
 from fair_allocator.errors import ConfigurationError
 
@@ -73,7 +73,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _override(
     content: dict[str, Any], environ: Mapping[str, str]
-) -> tuple[dict[Place, str], list[str]]:
+) -> tuple[dict[KeyPath, str], list[str]]:
     """Put the variables into the file's content; return whence what came, and the problems."""
     ours = {n: v for n, v in environ.items() if n.startswith(PREFIX) and n not in _NOT_SETTINGS}
     if not ours:  # then nobody needs to know what there is, which takes a while to find out
@@ -94,7 +94,7 @@ def _override(
     return origins, problems
 
 
-def _explain(problem: ErrorDetails, place: Place) -> str:
+def _explain(problem: ErrorDetails, place: KeyPath) -> str:
     """Say what is wrong, with the value unless it might be a secret."""
     match problem["type"]:
         case "missing":

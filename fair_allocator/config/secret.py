@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from fair_allocator.config.settings import ObserveSettings
+from fair_allocator.config.settings import ObserveSection
 from fair_allocator.errors import ConfigurationError
 
 
@@ -32,7 +32,7 @@ def secret_of(name: str, value: SecretStr, file: Path | None) -> str:
     return secret
 
 
-def token_of(settings: ObserveSettings) -> str:
+def token_of(settings: ObserveSection) -> str:
     """Return what clients must send, "" if nothing.
 
     Raises

@@ -1,7 +1,8 @@
 """What can be configured, by section; the attributes' docstrings are the reference's words.
 
 A new section is a class here and a field of `Configuration`: variables, reference and example
-follow from that. Where a setting may be left without a value, the text "none" says so, since
+follow from that. Numbers that another room works with have their default in that room's settings;
+it is only quoted here. Where a setting may be left without a value, the text "none" says so, since
 TOML has no word for it.
 """
 
@@ -28,10 +29,22 @@ from pydantic_core import PydanticCustomError
 from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.pool import Pool
 from fair_allocator.core.quotas import parse_quota, parse_tolerance
-from fair_allocator.events import Name, PoolSettings, Quota
+from fair_allocator.events import Name, PoolSettings, Share
+from fair_allocator.events.inputs import Count, Tags
+from fair_allocator.log.kafka.settings import KafkaSettings
+from fair_allocator.log.partitioner import Partitioner
+from fair_allocator.service.settings import ServiceSettings
+from fair_allocator.shard import ShardSettings
 
 TEMPLATE: Final = "*"
 """The name under which the file keeps the template of pools created on demand."""
+
+
+_BROKERS: Final = "127.0.0.1:9092"
+_KAFKA: Final = KafkaSettings(_BROKERS)
+_SERVICE: Final = ServiceSettings()
+_SHARD: Final = ShardSettings()
+"""The rooms' own settings, for their defaults."""
 
 
 def _none(value: object) -> object:
@@ -86,7 +99,7 @@ class _Section(BaseModel):
     model_config = _CONFIG
 
 
-class LogSettings(_Section):
+class LogSection(_Section):
     """Section ``log``."""
 
     kind: Literal["sqlite", "kafka", "confluent"] = "sqlite"
@@ -97,7 +110,7 @@ class LogSettings(_Section):
     """The file of the embedded log, relative to where the command is run."""
     partitions: Annotated[int, Field(ge=1, le=1024)] = 4
     """Partitions of every topic, over which the pools are spread; Kafka's must have as many."""
-    partitioner: Literal["murmur2", "crc32", "none"] = "murmur2"
+    partitioner: Partitioner = "murmur2"
     """How producers choose a record's partition from its key; "none" leaves it unchecked."""
     retain_records: _CountOrNone = 1_000_000
     """Input and output records kept per topic partition; "none" keeps all; Kafka has its own."""
@@ -108,11 +121,11 @@ class LogSettings(_Section):
 class KafkaSection(_Section):
     """Section ``kafka``, for `log.kind` "kafka" and "confluent"."""
 
-    bootstrap_servers: Annotated[str, Field(min_length=1)] = "127.0.0.1:9092"
+    bootstrap_servers: Annotated[str, Field(min_length=1)] = _BROKERS
     """Brokers to ask first, host:port with commas between them."""
-    topic_prefix: str = "fair-allocator."
+    topic_prefix: str = _KAFKA.topic_prefix
     """What the names of the six topics begin with."""
-    group: Annotated[str, Field(min_length=1)] = "fair-allocator"
+    group: Annotated[str, Field(min_length=1)] = _KAFKA.group
     """The consumer group of the instances that share the work."""
     instance: str = ""
     """Tells this instance from the others, the same after a restart; by default the host's name."""
@@ -120,13 +133,13 @@ class KafkaSection(_Section):
     """How often an answer may be seen; "at_least_once" is quicker, see docs/kafka.md."""
     transactional_id: str = ""
     """Under which the broker knows its transactions; by default group and instance."""
-    session_seconds: Annotated[float, Field(ge=1)] = 10.0
+    session_seconds: Annotated[float, Field(ge=1)] = _KAFKA.session_seconds
     """Seconds after which a silent instance's partitions go to the others."""
-    transaction_seconds: Annotated[float, Field(ge=1)] = 15.0
+    transaction_seconds: Annotated[float, Field(ge=1)] = _KAFKA.transaction_seconds
     """Seconds after which the broker aborts a transaction that was left open."""
-    request_seconds: Annotated[float, Field(ge=1)] = 20.0
+    request_seconds: Annotated[float, Field(ge=1)] = _KAFKA.request_seconds
     """Seconds to wait for an answer of the broker."""
-    rebalance_seconds: Annotated[float, Field(ge=1)] = 120.0
+    rebalance_seconds: Annotated[float, Field(ge=1)] = _KAFKA.rebalance_seconds
     """Seconds the group waits for an instance that is busy restoring; above `session_seconds`."""
     replication: Annotated[int, Field(ge=-1)] = -1
     """Copies of every topic that `topics --create` makes; -1 is the cluster's default."""
@@ -159,59 +172,63 @@ class KafkaSection(_Section):
         return self
 
 
-class ServiceSettings(_Section):
+class ServiceSection(_Section):
     """Section ``service``."""
 
-    batch_records: Annotated[int, Field(ge=1, le=10_000)] = 4000
+    batch_records: Annotated[int, Field(ge=1, le=10_000)] = _SERVICE.batch_records
     """Most records folded in one commit."""
-    poll_seconds: _Span = 0.2
+    poll_seconds: _Span = _SERVICE.poll_seconds
     """Seconds a poll waits for records."""
-    tick_seconds: _Span = 1.0
+    tick_seconds: _Span = _SERVICE.tick_seconds
     """Seconds between clock ticks of an idle shard, by which rewards time out."""
     stuck_seconds: _Span = 60.0
     """Seconds without a turn of the loop after which the service reports itself dead."""
-    give_up_seconds: Annotated[float, Field(ge=0)] = 60.0
+    give_up_seconds: Annotated[float, Field(ge=0)] = _SERVICE.give_up_seconds
     """Seconds for which commits and restores may fail before the service ends with exit 69."""
     drain_seconds: Annotated[float, Field(ge=0)] = 10.0
     """Seconds a stop may take to commit what is under way."""
 
 
-class SnapshotSettings(_Section):
+class SnapshotSection(_Section):
     """Section ``snapshots``."""
 
-    every_entries: _Count = 500
+    every_entries: _Count = _SERVICE.snapshot_entries
     """Journal entries after which a shard writes a snapshot."""
-    chunk_bytes: Annotated[int, Field(ge=1024, le=900_000)] = 262_144
+    chunk_bytes: Annotated[int, Field(ge=1024, le=900_000)] = _SERVICE.snapshot_chunk_bytes
     """Bytes of one piece of a snapshot, to stay below the log's message limit."""
 
 
-class Limits(_Section):
+class LimitsSection(_Section):
     """Section ``limits``."""
 
-    record_bytes: _Count = 65_536
+    record_bytes: _Count = _SHARD.record_bytes
     """Bytes of the longest record that is read; a longer one is a dead letter."""
-    pending_per_pool: _Count = 100_000
+    pending_per_pool: _Count = _SHARD.pending_per_pool
     """Assignments of a pool that wait for their reward; beyond it the oldest expire."""
-    remembered_per_pool: Annotated[int, Field(ge=0)] = 1_000
+    waiting_per_pool: Annotated[int, Field(ge=0)] = _SHARD.waiting_per_pool
+    """Requests of a pool that wait because nobody can take them; one more is a dead letter."""
+    remembered_per_pool: Annotated[int, Field(ge=0)] = _SHARD.remembered_per_pool
     """Settled requests a pool remembers, to answer a repeated one as before."""
-    pools_per_shard: _Count = 1_000_000
+    pools_per_shard: _Count = _SHARD.pools_per_shard
     """Pools of one partition; beyond it no more are created on demand."""
-    arms_per_pool: _Count = 200_000
+    arms_per_pool: _Count = _SHARD.arms_per_pool
     """Arms of one pool."""
-    clock_skew_seconds: Annotated[float, Field(ge=0)] = 3600.0
+    unknown_fields: Literal["ignore", "check", "refuse"] = "check"
+    """What to do with unknown fields of events; "check" refuses those that resemble a known one."""
+    clock_skew_seconds: Annotated[float, Field(ge=0)] = _SHARD.clock_skew / 1000
     """Seconds a record's timestamp may lie ahead of the clock; beyond it is a dead letter."""
     retire_after_seconds: _SpanOrNone = None
     """Idle seconds after which a pool created on demand is kept compressed; "none": never."""
 
 
-class AuditSettings(_Section):
+class AuditSection(_Section):
     """Section ``audit``."""
 
-    epochs_every_requests: _Count = 100_000
+    epochs_every_requests: _Count = _SHARD.standing_every
     """Requests of a partition after which an active pool's full standing is published again."""
 
 
-class ObserveSettings(_Section):
+class ObserveSection(_Section):
     """Section ``observe``."""
 
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
@@ -228,7 +245,7 @@ class ObserveSettings(_Section):
     """Names by which clients may call the server, besides addresses; if empty, by any name."""
 
 
-class MetricsSettings(_Section):
+class MetricsSection(_Section):
     """Section ``metrics``."""
 
     max_arms_per_pool: Annotated[int, Field(ge=0)] = 100
@@ -244,9 +261,9 @@ class PoolConfiguration(PoolSettings):
 
     model_config = _CONFIG
 
-    arms: dict[Name, Annotated[Quota, BeforeValidator(_share)]]
+    arms: dict[Name, Annotated[Share, BeforeValidator(_share)]]
     """Each arm's name with its quota, the share of rounds it is guaranteed: 0.2, "0.2", "1/5"."""
-    tolerance: Annotated[Quota, BeforeValidator(_slack)] = 0
+    tolerance: Annotated[Share, BeforeValidator(_slack)] = 0
     """By how many pulls an arm may fall short of its entitlement."""
     rule: Literal["auto", "max-deficit", "earliest-deadline", "none"] = "auto"
     """How arms that are owed are served; "none" guarantees nothing."""
@@ -256,37 +273,67 @@ class PoolConfiguration(PoolSettings):
     """Seconds of record time after which a reward is given up; "none" waits for ever."""
     default_reward: _RewardOrNone = None
     """The reward counted at the timeout; "none" counts nothing."""
+    requests: Literal["plain", "any"] = "plain"
+    """Whether requests may name arms and slots, and arms may sleep: "any"."""
+    bank: Annotated[Count | None, BeforeValidator(_none)] = None
+    """How many pulls in advance count, so that no arm starves in any stretch; "none": all."""
+    caps: dict[Name, Annotated[Share, BeforeValidator(_share)]] | None = None
+    """Most shares by arm: the learner does not choose an arm that has reached its own."""
+    max_open: Annotated[Count | dict[Name, Count] | None, BeforeValidator(_none)] = None
+    """Assignments of an arm that may be open, one number or one by arm; "none": any number."""
+    tags: dict[Name, Tags] | None = None
+    """What arms are or can do, for requests that say what they need."""
+    when_busy: Literal["wait", "refuse"] = "wait"
+    """What happens to a request that nobody can take now, or whose pool is paused."""
+    wait_timeout: _SpanOrNone = None
+    """Seconds of record time that a request may wait; "none": for ever."""
+    reassign: bool = False
+    """Whether a request is decided again when its arm declines or its reward_timeout passes."""
 
     @model_validator(mode="after")
     def _can_be_made(self) -> "PoolConfiguration":
         self.make()
+        for arm in self.tags or ():
+            if arm not in self.arms:
+                raise ValueError(f"tags: the pool has no arm {arm!r}")
         return self
 
     def make(self, name: str = "", seed: int = 0) -> Pool:
         """Return a fresh pool as configured."""
-        return Pool(self.arms, self.tolerance, self.learner, self.rule, seed, name=name)
+        return Pool(
+            self.arms,
+            self.tolerance,
+            self.learner,
+            self.rule,
+            seed,
+            name=name,
+            requests=self.requests,
+            bank=self.bank,
+            caps=self.caps,
+            max_open=self.max_open,
+        )
 
 
 class Configuration(_Section):
     """All settings."""
 
-    seed: int = 0
+    seed: int = _SHARD.seed
     """Determines, with a pool's name and round, every random number a learner draws."""
-    log: LogSettings = LogSettings()
+    log: LogSection = LogSection()
     """Where the topics are kept."""
     kafka: KafkaSection = KafkaSection()
     """Where the cluster is, and who this instance is."""
-    service: ServiceSettings = ServiceSettings()
+    service: ServiceSection = ServiceSection()
     """How the service goes about its loop."""
-    snapshots: SnapshotSettings = SnapshotSettings()
+    snapshots: SnapshotSection = SnapshotSection()
     """How often a shard's whole state is written, and in what pieces."""
-    limits: Limits = Limits()
+    limits: LimitsSection = LimitsSection()
     """What keeps memory bounded and bad input out."""
-    audit: AuditSettings = AuditSettings()
+    audit: AuditSection = AuditSection()
     """What is published for the audit."""
-    observe: ObserveSettings = ObserveSettings()
+    observe: ObserveSection = ObserveSection()
     """Where metrics, health and the page are served."""
-    metrics: MetricsSettings = MetricsSettings()
+    metrics: MetricsSection = MetricsSection()
     """How many series there may be."""
     pools: dict[Name, PoolConfiguration] = {}
     """The pools by name; the one called "*" is the template of pools created on demand."""
@@ -296,7 +343,7 @@ class Configuration(_Section):
     def _within_limits(
         cls, pools: dict[str, PoolConfiguration], info: ValidationInfo
     ) -> dict[str, PoolConfiguration]:
-        limits = info.data.get("limits", Limits())
+        limits = info.data.get("limits", LimitsSection())
         for name, pool in pools.items():
             if len(pool.arms) > limits.arms_per_pool:
                 raise ValueError(

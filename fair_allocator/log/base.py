@@ -18,27 +18,42 @@ least once*, in place of exactly once. What is committed then, each partition by
 journal records, its positions and its hint; all or nothing, and once. The records of the outputs
 follow from it. They are appended after it, one by one, each before the next commit of its partition
 begins; if a failure comes between, they are all appended again before anything else is committed
-for the partition, by whoever owns it, with the mark of `events.redelivered` where they are events.
+for the partition, by whoever owns it, with the mark that the log was given for it (see `Mark`).
 So what is in the outputs was committed, or will be found to be: nothing else is ever published, and
 whatever is there several times is the same but for the mark. It may also come late: a service that
 was thought dead may still append what it committed while it was alive.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Final, NamedTuple, Protocol, Self
+from typing import ClassVar, Final, NamedTuple, Protocol, Self
 
 INPUTS: Final = ("requests", "rewards", "controls")
 OUTPUTS: Final = ("assignments", "dead-letters")
 JOURNAL: Final = "journal"
 TOPICS: Final = (*INPUTS, *OUTPUTS, JOURNAL)
 
+Place = tuple[str, int]
+"""A topic's partition: the topic's name and the number."""
+
 RECORD_BYTES: Final = 1_000_000
 """Key and value of a record may take this much together in every log; more may be refused."""
 
 HINT_BYTES: Final = 1_000
 """How long a hint may be in UTF-8; it travels as the metadata of an offset."""
+
+
+Mark = Callable[[bytes | None], bytes | None]
+"""Takes the value of an output record; returns it marked as perhaps published before.
+
+The log does not know what its records mean, so it is handed one of these.
+"""
+
+
+def unmarked(value: bytes | None) -> bytes | None:
+    """Return a value as it is: the mark of a log whose records are not to be marked."""
+    return value
 
 
 class Record(NamedTuple):
@@ -129,6 +144,9 @@ class Log(ABC):
     Not thread-safe: every method is called on one thread at a time, the one that polls. `open`
     comes first, `close` last, and `partitions` is known in between.
     """
+
+    may_be_away: ClassVar[bool] = False
+    """Whether a log that cannot be opened now may be there in a moment, for no fault of anybody."""
 
     @property
     @abstractmethod

@@ -21,7 +21,6 @@ from fair_allocator.log.base import JOURNAL, Committed, Outgoing
 from fair_allocator.log.kafka.commits import Commits
 from fair_allocator.log.kafka.driver import Appended, Driver, DriverError, Writer
 from fair_allocator.log.kafka.frames import framed
-from fair_allocator.log.kafka.positions import to_store
 from fair_allocator.log.kafka.reading import Scanner
 from fair_allocator.log.kafka.settings import KafkaSettings
 
@@ -160,7 +159,7 @@ class AtLeastOnce(Commits):
 
     def _store(self, known: Mapping[int, Committed], *, wait: bool) -> None:
         if known:
-            stored = to_store(known, self._partitions, self.passed, self.journal_ends)
+            stored = self._to_store(known, self.journal_ends)
             self._store_outside(stored, wait=wait)
 
     # -- the end ---------------------------------------------------------------------------------

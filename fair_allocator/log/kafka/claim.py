@@ -4,8 +4,7 @@ import logging
 from collections.abc import Mapping
 
 from fair_allocator.errors import LogUnavailable, OffsetGone
-from fair_allocator.events import redelivered
-from fair_allocator.log.base import JOURNAL, Committed
+from fair_allocator.log.base import JOURNAL, Committed, Mark
 from fair_allocator.log.kafka.driver import Place, Stored, Writer
 from fair_allocator.log.kafka.frames import claim_of, last_commit
 from fair_allocator.log.kafka.positions import as_committed, by_transaction, published_up_to
@@ -15,12 +14,17 @@ logger = logging.getLogger(__name__)
 
 
 def claim(
-    writer: Writer, scanner: Scanner, instance: str, partition: int, stored: Mapping[Place, Stored]
+    writer: Writer,
+    scanner: Scanner,
+    instance: str,
+    partition: int,
+    stored: Mapping[Place, Stored],
+    mark: Mark,
 ) -> tuple[Committed, int]:
     """Void what others may still write to a partition's journal; publish its last commit again.
 
     Only the last commit can be unpublished, since the next one begins when it is. It is published
-    again unless `stored`, which are the group's positions, says that it was.
+    again, with `mark`, unless `stored`, which are the group's positions, says that it was.
 
     Returns
     -------
@@ -41,7 +45,7 @@ def claim(
     if last is not None:
         committed = last.committed
         if last.publication:
-            writer.append([r._replace(value=redelivered(r.value)) for r in last.publication])
+            writer.append([r._replace(value=mark(r.value)) for r in last.publication])
             logger.info(
                 "partition %d: %d records published again, of a commit that may not have been",
                 partition,

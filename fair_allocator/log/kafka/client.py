@@ -7,11 +7,11 @@ from uuid import uuid4
 from fair_allocator.errors import LogUnavailable
 from fair_allocator.log.base import JOURNAL, TOPICS, Incoming, LogClient, Record
 from fair_allocator.log.kafka.driver import Admin, Appended, Driver, DriverError, Writer
-from fair_allocator.log.kafka.limits import require_size
 from fair_allocator.log.kafka.reading import Scanner, gone, reaching
 from fair_allocator.log.kafka.settings import KafkaSettings
 from fair_allocator.log.kafka.topics import partitions_of
 from fair_allocator.log.kafka.transaction import commit
+from fair_allocator.log.limits import require_size
 from fair_allocator.log.partitioner import Placing
 
 

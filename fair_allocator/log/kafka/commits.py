@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 
-from fair_allocator.log.base import INPUTS, Committed, Outgoing
+from fair_allocator.log.base import INPUTS, JOURNAL, Committed, Mark, Outgoing, unmarked
 from fair_allocator.log.kafka.claim import claim
 from fair_allocator.log.kafka.driver import (
     Driver,
@@ -14,7 +14,8 @@ from fair_allocator.log.kafka.driver import (
     Stored,
     Writer,
 )
-from fair_allocator.log.kafka.positions import passed_over
+from fair_allocator.log.kafka.identity import noted, require_same, to_note
+from fair_allocator.log.kafka.positions import passed_over, to_store
 from fair_allocator.log.kafka.reading import Scanner
 from fair_allocator.log.kafka.settings import KafkaSettings
 
@@ -40,6 +41,10 @@ class Commits(ABC):
         Where nothing was to be read behind what was committed (see `positions`).
     ahead
         What was handed over ahead of the next commit.
+    mark
+        Marks the value of a record that is published again.
+    ids
+        Those of the topics, to be noted with every commit (see `identity`).
     """
 
     group: GroupReader
@@ -53,6 +58,8 @@ class Commits(ABC):
         self.journal_ends: dict[int, int] = {}
         self.passed: dict[Place, range] = {}
         self.ahead: list[Outgoing] = []
+        self.mark: Mark = unmarked
+        self.ids: Mapping[str, str] = {}
         self._driver = driver
         self._settings = settings
         self._scanner = scanner
@@ -139,19 +146,36 @@ class Commits(ABC):
         return {partition for _, partition in passed}
 
     def _stored(self, partition: int) -> dict[Place, Stored]:
-        """Return what the group has stored for a partition."""
-        stored = self.group.stored([(topic, partition) for topic in INPUTS])
+        """Return what the group has stored for a partition, if the topics are still the same."""
+        places = [(topic, partition) for topic in (*INPUTS, JOURNAL)]
+        stored = self._scanner.stored(self.group, places)
+        require_same(noted(stored), self.ids, self._settings.topics)
+        stored.pop((JOURNAL, partition), None)
         self.passed |= passed_over(stored)
+        return stored
+
+    def _to_store(
+        self, committed: Mapping[int, Committed], published: Mapping[int, int] | None = None
+    ) -> dict[Place, Stored]:
+        """Return what the group is to store for partitions."""
+        positions = to_store(committed, self._partitions, self.passed, published or {})
+        return positions | to_note(self.ids, committed, self.journal_ends)
+
+    def prove_place(self, partition: int) -> dict[Place, Stored]:
+        """Fail if the group has evicted or replaced this instance; return what it has stored.
+
+        Stores once more what is stored: that changes nothing, and is refused to anyone else.
+        """
+        stored = self._stored(partition)
+        if stored:
+            self._store_outside(stored, wait=True)
         return stored
 
     def _claim(self, writer: Writer, partition: int) -> tuple[Committed, int]:
         """Take over a partition that was served in the mode "at_least_once" (see `claim`)."""
-        stored = self._stored(partition)
-        if stored:
-            # Changes nothing, and is refused to whoever is no member of the group any more: the
-            # claim of a zombie would do no harm, but cost the owner a restore.
-            self._store_outside(stored, wait=True)
-        return claim(writer, self._scanner, self._settings.instance, partition, stored)
+        # The claim of a zombie would do no harm, but cost the owner a restore.
+        stored = self.prove_place(partition)
+        return claim(writer, self._scanner, self._settings.instance, partition, stored, self.mark)
 
     def _store_outside(self, stored: Mapping[Place, Stored], *, wait: bool) -> None:
         """Let the group store positions outside of any transaction."""

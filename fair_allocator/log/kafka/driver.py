@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol
 
 from fair_allocator.log.base import RECORD_BYTES, Outgoing, Record
+from fair_allocator.log.base import Place as Place  # a topic has our name here
 
 REQUEST_BYTES: Final = RECORD_BYTES + 48_576
 """A record of full size, what frames it, and some room: what brokers accept by default."""
@@ -21,9 +22,6 @@ not hold up the others for long."""
 READ_WAIT_MS: Final = 3
 POLL_WAIT_MS: Final = 100
 """How long a fetch waits for a record; a reader that turns to another place waits for it."""
-
-Place = tuple[str, int]
-"""A topic, by our name, and a partition."""
 
 Membership = Any
 """What proves membership in a generation of the group; each client has its own."""
@@ -81,6 +79,13 @@ class NewTopic(NamedTuple):
     settings: Mapping[str, str]
 
 
+class Described(NamedTuple):
+    """A topic that exists; `id` is "" where brokers have none."""
+
+    partitions: int
+    id: str
+
+
 class Appended(NamedTuple):
     """A record of one's own to append, outside of any transaction."""
 
@@ -109,6 +114,9 @@ class GroupListener(Protocol):
 
 class Admin(Protocol):
     """Looks at topics and changes them."""
+
+    def described(self) -> dict[str, Described]:
+        """Return what each of our topics is that exists."""
 
     def partition_counts(self) -> dict[str, int]:
         """Return the number of partitions of each of our topics that exists."""
@@ -173,7 +181,10 @@ class GroupReader(Protocol):
         """Return the position of what is read next, past what is not for readers."""
 
     def stored(self, places: Sequence[Place]) -> dict[Place, Stored]:
-        """Return what the group has committed; waits for transactions that may change it."""
+        """Return what the group has committed; wait for transactions that may change it.
+
+        Raises `Unreachable` after `request_seconds`, also where such a transaction is still open.
+        """
 
     def store(self, stored: Mapping[Place, Stored], *, wait: bool) -> None:
         """Commit for the group, outside of any transaction, as a member of its generation.

@@ -11,7 +11,7 @@ from contextlib import closing
 from fair_allocator.log.base import JOURNAL, Committed, Outgoing
 from fair_allocator.log.kafka.commits import Commits
 from fair_allocator.log.kafka.driver import DriverError, Place, Stored, Transactions, WriterFenced
-from fair_allocator.log.kafka.positions import as_committed, by_transaction, to_store
+from fair_allocator.log.kafka.positions import as_committed, by_transaction
 from fair_allocator.log.kafka.transaction import commit, finish
 
 
@@ -50,7 +50,7 @@ class ExactlyOnce(Commits):
         with closing(self._driver.writer()) as writer:
             committed, _ = self._claim(writer, partition)
         try:
-            stored = to_store({partition: committed}, self._partitions, self.passed)
+            stored = self._to_store({partition: committed})
             commit(self._settled(), [], stored, self._proof())
         except DriverError:
             self.drop()
@@ -80,7 +80,7 @@ class ExactlyOnce(Commits):
         return transactions
 
     def write(self, outgoing: Sequence[Outgoing], after: Mapping[int, Committed]) -> list[int]:
-        stored = to_store(after, self._partitions, self.passed)
+        stored = self._to_store(after)
         given = finish(self._begun(), outgoing, stored, self._proof())
         self._has_begun = False
         for record, offset in zip(outgoing, given, strict=True):

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from math import inf
 from typing import Final
 
 from fair_allocator.errors import (
@@ -21,9 +22,11 @@ from fair_allocator.log.base import (
     JOURNAL,
     Committed,
     Log,
+    Mark,
     Outgoing,
     Ownership,
     Record,
+    unmarked,
 )
 from fair_allocator.log.interleaving import by_time
 from fair_allocator.log.kafka.at_least_once import AtLeastOnce
@@ -37,19 +40,21 @@ from fair_allocator.log.kafka.driver import (
     NotPermitted,
     Place,
     PositionGone,
+    WriterFenced,
 )
 from fair_allocator.log.kafka.exactly_once import ExactlyOnce
-from fair_allocator.log.kafka.limits import require_committable
+from fair_allocator.log.kafka.identity import noted, require_same
 from fair_allocator.log.kafka.positions import CARRIER, resumed
 from fair_allocator.log.kafka.reading import Scanner, reaching, require_within
 from fair_allocator.log.kafka.settings import DELIVERIES, KafkaSettings
+from fair_allocator.log.kafka.topic_watch import TopicWatch
 from fair_allocator.log.kafka.topics import (
     grown,
     noted_otherwise,
-    partitions_of,
     require_keeping,
     require_partitions,
 )
+from fair_allocator.log.limits import require_committable
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +76,10 @@ QUIET_SECONDS: Final = 5.0
 PASSING_SECONDS: Final = 5.0
 """How often to look for what was passed and is not for readers."""
 
+RIVAL_SECONDS: Final = 30.0
+RIVAL_SESSIONS: Final = 3.0
+"""A rival that is there takes the place in the group back within this time, whichever is longer."""
+
 
 class KafkaLog(Log):
     """The service's side of the log on Kafka.
@@ -81,14 +90,24 @@ class KafkaLog(Log):
         The client library to use.
     partitions
         How many the topics must have; None takes what is there.
+    mark
+        Marks the value of a record that is published again after a failure.
     """
 
+    may_be_away = True
+
     def __init__(
-        self, driver: Driver, settings: KafkaSettings, partitions: int | None = None
+        self,
+        driver: Driver,
+        settings: KafkaSettings,
+        partitions: int | None = None,
+        *,
+        mark: Mark = unmarked,
     ) -> None:
         self._driver = driver
         self._settings = settings
         self._wanted = partitions
+        self._mark = mark
         self._undo: ExitStack | None = None
         self._forget_everything()
 
@@ -96,6 +115,7 @@ class KafkaLog(Log):
         self._owned: frozenset[int] = frozenset()
         self._assigned: frozenset[int] | None = None
         self._rearranging = False
+        self._replaced_at = -inf
         self._raised: BaseException | None = None
         self._positions: dict[Place, int] = {}
         self._heard = self._opened_at = self._passed_at = time.monotonic()
@@ -111,18 +131,20 @@ class KafkaLog(Log):
         with ExitStack() as undo, reaching(settings):
             self._admin = driver.admin()
             undo.callback(self._admin.close)
-            counts = self._admin.partition_counts()
-            self._partitions = partitions_of(counts, settings.topics)
+            self._topics = TopicWatch(self._admin, settings)
+            self._partitions = self._topics.partitions
             require_keeping(self._admin, settings.topics)
             self._scanner = Scanner(driver, self._admin, settings)
             undo.callback(self._scanner.close)
             self._commits = MODES[settings.delivery](
                 driver, settings, self._scanner, self._partitions
             )
+            self._commits.mark = self._mark
+            self._commits.ids = self._topics.ids
             self._commits.prepare()
             undo.callback(self._commits.drop)
             self._group = self._commits.group = driver.group_reader(self)
-            undo.callback(self._group.close)
+            undo.callback(self._leave)
             self._check_partitions()
             undo.callback(self._store_if_possible, wait=True)
             undo.callback(self._commits.publish_rest)
@@ -134,7 +156,10 @@ class KafkaLog(Log):
         # One tells, where there is one. All of them only where there is something wrong: topics
         # that have grown must not be taken for a setting that is behind.
         some = now if self._wanted not in (None, now) else 1
-        was = noted_otherwise(self._group.stored([(CARRIER, p) for p in range(some)]), now)
+        places = [(topic, p) for topic in (CARRIER, JOURNAL) for p in range(some)]
+        stored = self._scanner.stored(self._group, places)
+        require_same(noted(stored), self._commits.ids, self._settings.topics)
+        was = noted_otherwise(stored, now)
         if was is not None:
             raise grown(was, now, journal)
         require_partitions(now, self._wanted, journal)
@@ -144,6 +169,9 @@ class KafkaLog(Log):
             undo, self._undo = self._undo, None
             with reaching(self._settings):
                 undo.close()
+
+    def _leave(self) -> None:
+        self._group.close()
 
     def _require_open(self) -> None:
         if self._undo is None:
@@ -194,6 +222,41 @@ class KafkaLog(Log):
         self._commits.is_joining = True
         self._assigned = frozenset()
 
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        """Do as `reaching` does, but believe in a rival only when that is confirmed."""
+        try:
+            with reaching(self._settings):
+                yield
+        except LogLocked as error:
+            if self._is_rival():
+                raise
+            raise LogUnavailable(
+                f"replaced in group {self._settings.group!r}, joins it anew: perhaps {error}"
+            ) from error
+
+    def _is_rival(self) -> bool:
+        """Tell whether who took this instance's place in the group is another process.
+
+        It may be nobody: a coordinator that takes over from a dead one may not have heard who was
+        last given the place. So join anew; only a rival that runs replaces this instance again.
+        """
+        lasting = max(RIVAL_SECONDS, RIVAL_SESSIONS * self._settings.session_seconds)
+        if time.monotonic() - self._replaced_at < lasting:
+            return True
+        replaced = self._group
+        try:
+            self._group = self._commits.group = self._driver.group_reader(self)
+        except DriverError as error:
+            logger.warning("replaced in the group, and cannot join anew yet: %s", error)
+            return False
+        self._replaced_at = time.monotonic()
+        with suppress(DriverError):
+            replaced.close()
+        self._positions.clear()
+        self.evicted()
+        return False
+
     def _hand_over(self) -> None:
         """Tell the handler what changed hands."""
         if self._raised is not None:
@@ -201,6 +264,8 @@ class KafkaLog(Log):
             raise raised
         if self._assigned is None:
             return
+        if self._assigned:
+            self._topics.look()
         assigned, self._assigned = self._assigned, None
         # Nothing here may fail but the handler: what it was not told is read by nobody.
         kept = self._go_on_with(self._unchanged(self._owned & assigned))
@@ -246,12 +311,13 @@ class KafkaLog(Log):
                 self._spoil()
         if time.monotonic() - self._passed_at > PASSING_SECONDS:
             self._pass_over()
+        self._topics.look_sometimes()
         deadline = time.monotonic() + timeout_seconds
         while True:
             self._commits.polling()
             left = max(0.0, deadline - time.monotonic())
             try:
-                with reaching(self._settings):
+                with self._reaching():
                     blocks = self._poll_group(min(left, self._slice()), limit)
                     self._hand_over()
             except BaseException:
@@ -308,7 +374,7 @@ class KafkaLog(Log):
 
     def committed(self, partition: int) -> Committed:
         self._require_owned(partition)
-        with reaching(self._settings):
+        with self._reaching():
             return self._commits.recall(partition)
 
     def seek(self, partition: int, offsets: Mapping[str, int]) -> dict[str, int]:
@@ -391,11 +457,26 @@ class KafkaLog(Log):
                 raise
             # While the group is rearranged it may be oneself who took one's own place: forgotten
             # meanwhile, a client joins anew. If it was another, the group says so when polled.
-            rival = isinstance(error, InstanceFenced | LogLocked) and not self._rearranging
-            if rival or isinstance(error, NotPermitted):
+            replaced = None if self._rearranging else self._replacement(error, partitions)
+            if isinstance(error, NotPermitted) or (replaced is not None and self._is_rival()):
                 with reaching(self._settings):
-                    raise
+                    raise (replaced or error) from None
             raise CommitFailed(f"the commit failed: {self._commits.explained(error)}") from error
+
+    def _replacement(self, error: Exception, partitions: set[int]) -> Exception | None:
+        """Return the error that says that another has this instance's place in the group.
+
+        A rival of the same name has the same transactional id, and may fence every transaction
+        before the group is asked. So it is asked here: a client may hear of it and not tell.
+        """
+        if isinstance(error, WriterFenced) and partitions & self._owned:
+            try:
+                self._commits.prove_place(min(partitions & self._owned))
+            except InstanceFenced as fenced:
+                return fenced
+            except (DriverError, LogError):
+                return None
+        return error if isinstance(error, InstanceFenced | LogLocked) else None
 
     def _spoil(self) -> None:
         """Forget all that rests on a commit that may not have happened."""

@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from fair_allocator.log.base import Committed
+from fair_allocator.log.base import INPUTS, Committed
 from fair_allocator.log.kafka.driver import Place, Stored
 
 CARRIER: Final = "requests"
@@ -95,6 +95,8 @@ def as_committed(stored: Mapping[Place, Stored]) -> Committed:
     """
     offsets, hint = {}, ""
     for (topic, _), (offset, metadata) in stored.items():
+        if topic not in INPUTS:
+            continue
         match = _CARRIED.fullmatch(metadata) if topic == CARRIER else None
         if match:
             hint = match[5]

@@ -12,11 +12,13 @@ from fair_allocator.log.kafka.driver import (
     Driver,
     DriverError,
     Edge,
+    GroupReader,
     InstanceFenced,
     NotPermitted,
     Place,
     PositionGone,
     Reader,
+    Stored,
     Unreachable,
 )
 from fair_allocator.log.kafka.frames import unframed
@@ -142,6 +144,25 @@ class Scanner:
             if not late or time.monotonic() > deadline:
                 return ends
             time.sleep(MARKER_PAUSE_SECONDS)
+
+    def stored(self, group: GroupReader, places: Sequence[Place]) -> dict[Place, Stored]:
+        """Return what the group has committed, as one of its members asks for it.
+
+        Positions may be pending in a transaction that is not over yet: it waits for its end, for
+        as long as a broker may take to abort it. A client says only that its time was up.
+        """
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                return group.stored(places)
+            except Unreachable as error:
+                self._admin.stored(places)  # raises where there is no connection
+                if time.monotonic() > deadline:
+                    raise DriverError(
+                        f"the positions of group {self._settings.group!r} have been pending in a "
+                        f"transaction for {self._patience:g} s; find it with kafka-transactions.sh "
+                        "and abort it"
+                    ) from error
 
     def journal(self, partition: int, start: int, stop: int, end: int) -> Iterator[Record]:
         """Yield what counts between two positions of a journal that ends at `end`."""

@@ -1,11 +1,12 @@
 """What the topics have to be like, and how to make and check them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fair_allocator.errors import ConfigurationError
-from fair_allocator.log.base import INPUTS, JOURNAL, RECORD_BYTES, TOPICS
+from fair_allocator.log.base import INPUTS, JOURNAL, OUTPUTS, RECORD_BYTES, TOPICS
 from fair_allocator.log.kafka.driver import Admin, Edge, NewTopic, Place, Stored
+from fair_allocator.log.kafka.identity import noted, remade, told
 from fair_allocator.log.kafka.positions import (
     CARRIER,
     as_committed,
@@ -18,6 +19,9 @@ from fair_allocator.log.kafka.reading import held
 
 BATCH_BYTES: Final = RECORD_BYTES + 48_588
 """The `max.message.bytes` that a record of full size needs, which is the broker's default."""
+
+SERVED: Final = (*OUTPUTS, JOURNAL)
+"""Topics that only a service writes to."""
 
 FOR_EVER: Final = "-1"
 
@@ -120,16 +124,33 @@ def findings(admin: Admin, partitions: int) -> list[Finding]:
 def _about_positions(admin: Admin, counts: Mapping[str, int]) -> list[Finding]:
     """Return how the topics have changed since the group last stored its positions."""
     now = counts.get(JOURNAL, 0)
-    journals = [(JOURNAL, partition) for partition in range(now)]
-    # Without a journal there is no group yet, for which a new cluster would take seconds to look.
-    if not journals or not any(admin.offsets(journals, Edge.END).values()):
+    # What was never served has no group yet, for which a new cluster would take seconds to look.
+    if not now or not any(admin.offsets(_places(counts, SERVED), Edge.END).values()):
         return []
-    stored = admin.stored([(t, p) for t in INPUTS for p in range(counts.get(t, 0))])
-    if not stored:
-        return []
-    was = noted_otherwise(stored, now)
+    stored = admin.stored(_places(counts, (*INPUTS, JOURNAL)))
+    ids = {topic: each.id for topic, each in admin.described().items()}
+    again = [
+        Finding(topic, topic not in OUTPUTS, told(topic)) for topic in remade(noted(stored), ids)
+    ]
+    inputs = {place: each for place, each in stored.items() if place[0] in INPUTS}
+    if not inputs:
+        return again
+    was = noted_otherwise(inputs, now)
     growth = [] if was is None else [Finding(JOURNAL, True, _grown(was, now))]
-    return [*growth, *_about_losses(admin, stored)]
+    return [*again, *growth, *_about_journal(admin, inputs), *_about_losses(admin, inputs)]
+
+
+def _places(counts: Mapping[str, int], topics: Iterable[str]) -> list[Place]:
+    return [(topic, p) for topic in topics for p in range(counts.get(topic, 0))]
+
+
+def _about_journal(admin: Admin, stored: Mapping[Place, Stored]) -> Iterator[Finding]:
+    """Yield journals that are empty though inputs were read."""
+    ends = admin.offsets([(JOURNAL, p) for p in sorted({p for _, p in stored})], Edge.END)
+    for (_, partition), end in ends.items():
+        here = {place: each for place, each in stored.items() if place[1] == partition}
+        if end == 0 and any(as_committed(here).offsets.values()):
+            yield Finding(JOURNAL, True, f"partition {partition}: it is empty, and {told(JOURNAL)}")
 
 
 def _about_losses(admin: Admin, stored: Mapping[Place, Stored]) -> Iterator[Finding]:

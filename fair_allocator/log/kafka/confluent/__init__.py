@@ -13,9 +13,10 @@ from confluent_kafka.admin import AdminClient
 
 from fair_allocator.log.base import JOURNAL
 from fair_allocator.log.kafka.confluent.admin import Admin
+from fair_allocator.log.kafka.confluent.bounded import GrowingLimit
 from fair_allocator.log.kafka.confluent.common import translated
 from fair_allocator.log.kafka.confluent.reading import GroupReader, Reader
-from fair_allocator.log.kafka.confluent.writing import Transactions, Writer
+from fair_allocator.log.kafka.confluent.writing import STORING_SECONDS, Transactions, Writer
 from fair_allocator.log.kafka.driver import (
     POLL_BYTES,
     POLL_WAIT_MS,
@@ -41,6 +42,7 @@ class Confluent:
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         self._topics = settings.topics
+        self._storing = GrowingLimit(STORING_SECONDS, settings.request_seconds)
         security = settings.security
         common: dict[str, Any] = {
             "bootstrap.servers": settings.bootstrap_servers,
@@ -120,7 +122,8 @@ class Confluent:
                 max_partition_fetch_bytes=POLL_BYTES,
                 fetch_wait_max_ms=POLL_WAIT_MS,
             )
-            return GroupReader(consumer, self._topics, listener, settings.request_seconds)
+            asking = self._consumer(settings.group)
+            return GroupReader(consumer, asking, self._topics, listener, settings.request_seconds)
 
     def _producer(self, **more: object) -> Producer:
         return Producer(
@@ -155,7 +158,8 @@ class Confluent:
                     for _ in range(2):
                         producer.list_topics(self._topics[JOURNAL], settings.request_seconds)
                     producer.init_transactions(wait)
-                    return Transactions(producer, self._topics, settings.request_seconds)
+                    patience = settings.request_seconds
+                    return Transactions(producer, self._topics, patience, self._storing)
                 except KafkaException as error:
                     if not error.args[0].retriable() or time.monotonic() > deadline:
                         raise

@@ -3,7 +3,8 @@
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Final
+from contextlib import suppress
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -16,16 +17,34 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 from confluent_kafka.admin import NewTopic as TheirNewTopic
 
-from fair_allocator.log.kafka.confluent.common import as_error, insist, translated
+from fair_allocator.log.kafka.confluent.common import as_error, translated
 from fair_allocator.log.kafka.confluent.reading import stored_of
-from fair_allocator.log.kafka.driver import Edge, NewTopic, Place, Stored, Unreachable
+from fair_allocator.log.kafka.driver import Described, Edge, NewTopic, Place, Stored
+from fair_allocator.log.kafka.leaders import await_leaders
 
-_OLD_LEADERS: Final = (
+T = TypeVar("T")
+
+_MOVES: Final = (
     KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REQUEST_TIMED_OUT,
     KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError._NOENT,
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
 )
-"""What the client is told when a broker was started anew since it last looked."""
+"""What is answered where a broker was started anew, or is gone and its partitions have moved."""
+
+_ATTEMPT_SECONDS: Final = 2.0
+"""How long to ask a leader, or the controller, before looking for another: the client never does
+so by itself."""
+
+_PAUSE_SECONDS: Final = 0.02
+
+_NO_ID: Final = "A" * 22
+_AS_KAFKA_WRITES: Final = str.maketrans("+/", "-_")
+"""Topic ids, in the letters of Kafka's own tools and of the other client."""
 
 _LEVELS: Final = (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
 
@@ -45,20 +64,45 @@ class Admin:
         self._theirs = topics
         self._ours = {name: topic for topic, name in topics.items()}
         self._patience = patience
+        self._attempt = min(_ATTEMPT_SECONDS, patience)
 
     def partition_counts(self) -> dict[str, int]:
-        counts = {}
+        return {topic: each.partitions for topic, each in self.described().items()}
+
+    def described(self) -> dict[str, Described]:
         with translated():
-            asked = self._client.describe_topics(
-                TopicCollection(list(self._ours)), request_timeout=self._patience
-            )
-            for name, future in asked.items():
-                try:
-                    counts[self._ours[name]] = len(future.result().partitions)
-                except KafkaException as error:
-                    if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                        raise
-        return counts
+            return self._insist(self._described)
+
+    def _described(self) -> dict[str, Described]:
+        found = {}
+        asked = self._client.describe_topics(
+            TopicCollection(list(self._ours)), request_timeout=self._attempt
+        )
+        for name, future in asked.items():
+            try:
+                topic = future.result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
+                continue
+            id = str(topic.topic_id).translate(_AS_KAFKA_WRITES)
+            known = "" if id == _NO_ID else id
+            found[self._ours[name]] = Described(len(topic.partitions), known)
+        return found
+
+    def _insist(self, ask: Callable[[], T]) -> T:
+        """Ask again while brokers may have moved, and look in between where they are now."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                return ask()
+            except KafkaException as error:
+                if error.args[0].code() not in _MOVES or time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE_SECONDS)
+            with suppress(KafkaException):
+                # The client remembers the leaders and the controller that it finds.
+                self._client.list_topics(timeout=self._attempt)
 
     def settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         names = {self._theirs[topic]: topic for topic in topics}
@@ -84,37 +128,28 @@ class Admin:
         with translated():
             asked = self._client.create_topics(wanted, request_timeout=self._patience)
             made = {self._ours[name] for name, future in asked.items() if _is_made(future)}
-        deadline = time.monotonic() + self._patience
-        while not self.partition_counts().keys() >= topics.keys():
-            if time.monotonic() > deadline:
-                raise Unreachable("the new topics do not appear")
+        await_leaders(self, topics, self._patience)
         return made
 
     def offsets(self, places: Sequence[Place], edge: Edge) -> dict[Place, int]:
         spec = OffsetSpec.earliest() if edge is Edge.START else OffsetSpec.latest()
         wanted = {TopicPartition(self._theirs[topic], p): spec for topic, p in places}
-
-        def ask() -> dict[Place, int]:
-            asked = self._client.list_offsets(
-                wanted,
-                isolation_level=_LEVELS[edge is Edge.STABLE],
-                request_timeout=self._patience,
-            )
-            try:
-                return {
-                    (self._ours[at.topic], at.partition): future.result().offset
-                    for at, future in asked.items()
-                }
-            except KafkaException as error:
-                if error.args[0].code() in _OLD_LEADERS:
-                    self._client.list_topics(timeout=self._patience)  # it remembers the new ones
-                raise
-
+        level = _LEVELS[edge is Edge.STABLE]
         with translated():
-            found = insist(ask, _OLD_LEADERS, self._patience)
+            return self._insist(lambda: self._offsets(wanted, level))
+
+    def _offsets(self, wanted: Mapping[TopicPartition, Any], level: Any) -> dict[Place, int]:
+        asked = self._client.list_offsets(
+            wanted, isolation_level=level, request_timeout=self._attempt
+        )
+        found = {
+            (self._ours[at.topic], at.partition): future.result().offset
+            for at, future in asked.items()
+        }
         if any(offset < 0 for offset in found.values()):
             # Where a broker did not answer in time, the client has a number for it, and no error.
-            raise Unreachable("the broker did not say in time where partitions start or end")
+            why = "no broker said in time where partitions start or end"
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, why))
         return found
 
     def delete_before(self, offsets: Mapping[Place, int]) -> None:

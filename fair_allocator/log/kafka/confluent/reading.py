@@ -1,5 +1,6 @@
 """Consumers of confluent-kafka, in the group and outside."""
 
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -13,7 +14,7 @@ from fair_allocator.log.kafka.confluent.common import (
     insist,
     translated,
 )
-from fair_allocator.log.kafka.driver import GroupListener, Place, Stored
+from fair_allocator.log.kafka.driver import GroupListener, InstanceFenced, Place, Stored
 
 _new = tuple.__new__
 
@@ -23,6 +24,10 @@ _PASSING: Final = (
     KafkaError._TRANSPORT,
 )
 """What a consumer mentions and gets over, or follows up by a rebalance."""
+
+
+_JOINED_SECONDS: Final = 2.0
+"""How long a member that leaves waits for what the group is about to decide."""
 
 
 class _Source:
@@ -63,9 +68,9 @@ class _Source:
                 name, partition = message.topic(), message.partition()
                 topic = self._ours[name]
                 block = blocks.setdefault((topic, partition), [])
-            _, time = message.timestamp()
+            _, stamp = message.timestamp()
             # Record(...) by way of tuple: its own constructor is a Python function.
-            fields = topic, partition, message.offset(), message.key(), message.value(), time
+            fields = topic, partition, message.offset(), message.key(), message.value(), stamp
             block.append(_new(Record, fields))
         for place, block in blocks.items():
             self.positions[place] = max(self.positions.get(place, 0), block[-1].offset + 1)
@@ -79,15 +84,13 @@ class _Source:
             raise as_error(problem, message.topic() or "")
 
 
-def stored_of(
-    consumer: Consumer, wanted: list[TopicPartition], patience: float, *, is_reading: bool = False
-) -> list[Any]:
-    """Return what the group of a consumer has committed."""
+def stored_of(consumer: Consumer, wanted: list[TopicPartition], patience: float) -> list[Any]:
+    """Return what the group of a consumer, which reads nothing, has committed."""
     try:
         found = insist(partial(consumer.committed, wanted, patience), COORDINATOR_MOVES, patience)
     except KafkaException:
         # Of a right to the group that is missing, only those who poll are told.
-        while not is_reading and (event := consumer.poll(0)) is not None:
+        while (event := consumer.poll(0)) is not None:
             if event.error() is not None and event.error().code() not in _PASSING:
                 raise KafkaException(event.error()) from None
         raise
@@ -128,19 +131,27 @@ class Reader:
 
 
 class GroupReader:
-    """See `driver.GroupReader`."""
+    """See `driver.GroupReader`.
+
+    `asking` is a second consumer of the group, which never joins. A broker answers each connection
+    in order, and a request to join only when every member has asked: on the member's connection,
+    a question for what is stored would wait for the slowest of them.
+    """
 
     def __init__(
         self,
         consumer: Consumer,
+        asking: Consumer,
         topics: Mapping[str, str],
         listener: GroupListener,
         patience: float,
     ) -> None:
         self._source = _Source(consumer, topics)
+        self._asking = asking
         self._listener: GroupListener | None = listener
         self._patience = patience
         self._changed = False
+        self._joining = True
         self._reading: set[Place] = set()
         consumer.subscribe(
             [topics[topic] for topic in INPUTS],
@@ -155,6 +166,7 @@ class GroupReader:
         # fetch at once, and gives up where there is no such position.
         self._reading.clear()
         consumer.assign([])
+        self._joining = False
         if self._listener is None:
             return  # it leaves, and would wait for ever to be told who it is
         # Of this generation, for as long as the assignment holds: asked for later, it may be that
@@ -168,6 +180,7 @@ class GroupReader:
         if self._listener is not None and places:
             self._listener.revoking()
         consumer.unassign()
+        self._joining = True
 
     def _lost(self, consumer: Consumer, _places: list[TopicPartition]) -> None:
         self._changed = True
@@ -175,11 +188,16 @@ class GroupReader:
         if self._listener is not None:
             self._listener.evicted()
         consumer.unassign()
+        self._joining = True
 
     def poll(self, timeout: float, limit: int) -> list[list[Record]]:
         self._changed = False
-        with translated():
-            blocks = self._source.take(limit, timeout)
+        try:
+            with translated():
+                blocks = self._source.take(limit, timeout)
+        except InstanceFenced:
+            self._joining = False  # nothing will be decided for it any more
+            raise
         return [] if self._changed else list(blocks.values())
 
     def seek(self, positions: Mapping[Place, int]) -> None:
@@ -208,9 +226,7 @@ class GroupReader:
         source = self._source
         with translated():
             wanted = [source.at(place) for place in places]
-            found = stored_of(
-                source.consumer, wanted, self._patience, is_reading=bool(self._reading)
-            )
+            found = stored_of(self._asking, wanted, self._patience)
         return {source.ours_of(at): Stored(at.offset, at.metadata or "") for at in found}
 
     def store(self, stored: Mapping[Place, Stored], *, wait: bool) -> None:
@@ -227,5 +243,11 @@ class GroupReader:
 
     def close(self) -> None:
         self._listener = None
+        consumer, deadline = self._source.consumer, time.monotonic() + _JOINED_SECONDS
         with translated():
-            self._source.consumer.close()
+            # An assignment that comes while the client closes lets it wait for itself for ever,
+            # and the whole process with it (librdkafka issue 4884).
+            while self._joining and time.monotonic() < deadline:
+                consumer.poll(0.01)
+            consumer.close()
+            self._asking.close()

@@ -8,8 +8,13 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from fair_allocator.log.base import Outgoing
+from fair_allocator.log.kafka.confluent.bounded import BoundedCalls, GrowingLimit
 from fair_allocator.log.kafka.confluent.common import as_error, translated
 from fair_allocator.log.kafka.driver import Appended, Membership, Place, Stored, Unreachable
+
+STORING_SECONDS: Final = 3.0
+"""How long the group's coordinator may take at first: what it does not do by then is done over, and
+where it is dead, the client may wait for ever (see `bounded`)."""
 
 _DROPPED: Final = (KafkaError._PURGE_INFLIGHT, KafkaError._PURGE_QUEUE)
 
@@ -17,10 +22,18 @@ _DROPPED: Final = (KafkaError._PURGE_INFLIGHT, KafkaError._PURGE_QUEUE)
 class Transactions:
     """See `driver.Transactions`."""
 
-    def __init__(self, producer: Producer, topics: Mapping[str, str], patience: float) -> None:
+    def __init__(
+        self,
+        producer: Producer,
+        topics: Mapping[str, str],
+        patience: float,
+        storing: GrowingLimit,
+    ) -> None:
         self._producer = producer
         self._topics = topics
         self._patience = patience
+        self._storing = storing
+        self._calls = BoundedCalls("ending transactions")
 
     def begin(self) -> None:
         with translated():
@@ -50,12 +63,17 @@ class Transactions:
             TopicPartition(self._topics[topic], partition, offset, metadata)
             for (topic, partition), (offset, metadata) in stored.items()
         ]
+        send = self._producer.send_offsets_to_transaction
+        limit = self._storing.seconds
+        self._storing.exceeded()
         with translated():
-            self._producer.send_offsets_to_transaction(positions, membership, self._patience)
+            self._calls.call("storing positions", send, positions, membership, limit, limit=limit)
+        self._storing.kept()
 
     def end(self) -> None:
+        limit = self._patience
         with translated():
-            self._producer.commit_transaction(self._patience)
+            self._calls.call("the commit", self._producer.commit_transaction, limit, limit=limit)
 
     def _flush(self) -> None:
         try:
@@ -68,6 +86,7 @@ class Transactions:
             raise Unreachable(f"{left} records were not written in time")
 
     def close(self) -> None:
+        self._calls.close()
         _close_aside(self._producer)
 
 

@@ -96,7 +96,7 @@ class KafkaPython:
                 max_partition_fetch_bytes=POLL_BYTES,
                 fetch_max_wait_ms=POLL_WAIT_MS,
             )
-            return GroupReader(consumer, self._names, listener)
+            return GroupReader(consumer, self._names, listener, settings.request_seconds)
 
     def _producer(self, **more: Any) -> KafkaProducer:
         request = milliseconds(self._settings.request_seconds)

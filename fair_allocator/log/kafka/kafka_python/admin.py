@@ -1,16 +1,19 @@
 """Topics and their edges, by kafka-python."""
 
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from uuid import UUID
 
 from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 from kafka.structs import TopicPartition
 
-from fair_allocator.log.kafka.driver import Edge, NewTopic, NotPermitted, Place, Stored
+from fair_allocator.log.kafka.driver import Described, Edge, NewTopic, NotPermitted, Place, Stored
 from fair_allocator.log.kafka.kafka_python.common import Names, translated
+from fair_allocator.log.kafka.leaders import await_leaders
 
 _COORDINATOR_MOVES: Final = (
     kafka_errors.CoordinatorLoadInProgressError,
@@ -19,6 +22,8 @@ _COORDINATOR_MOVES: Final = (
 )
 """What a cluster answers that has just been started, and never had a group perhaps."""
 
+
+_NO_ID: Final = UUID(int=0)
 
 _SETTLING_SECONDS: Final = 2.0
 """How long a broker may not have heard of a topic that another has made."""
@@ -34,15 +39,19 @@ class Admin:
         self._patience = patience
 
     def partition_counts(self) -> dict[str, int]:
-        counts = {}
+        return {topic: each.partitions for topic, each in self.described().items()}
+
+    def described(self) -> dict[str, Described]:
+        found = {}
         with translated():
             for topic in self._client.describe_topics(list(self._names.theirs.values())):
                 error = kafka_errors.for_code(topic["error_code"])
                 if error is kafka_errors.NoError:
-                    counts[self._names.ours[topic["name"]]] = len(topic["partitions"])
+                    described = Described(len(topic["partitions"]), _id(topic.get("topic_id")))
+                    found[self._names.ours[topic["name"]]] = described
                 elif error is not kafka_errors.UnknownTopicOrPartitionError:
                     raise error(topic["name"])
-        return counts
+        return found
 
     def settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         theirs = self._names.theirs
@@ -80,6 +89,7 @@ class Admin:
                 if error not in (kafka_errors.NoError, kafka_errors.TopicAlreadyExistsError):
                     raise error(f"{answer['name']}: {answer['error_message']}")
             self._client.wait_for_topics(list(wanted))
+        await_leaders(self, topics, self._patience)
         return {self._names.ours[a["name"]] for a in answers if not a["error_code"]}
 
     def offsets(self, places: Sequence[Place], edge: Edge) -> dict[Place, int]:
@@ -119,3 +129,9 @@ class Admin:
     def close(self) -> None:
         with translated():
             self._client.close()
+
+
+def _id(given: UUID | str | None) -> str:
+    """Return the id of a topic as Kafka's tools write it; "" for none."""
+    id = UUID(str(given or _NO_ID))
+    return "" if id == _NO_ID else urlsafe_b64encode(id.bytes).decode().rstrip("=")

@@ -1,30 +1,87 @@
-"""What a client of kafka-python talks through, made quicker, and why it could not."""
+"""What a client of kafka-python talks through: mended from outside, and why it could not connect.
+
+Three things are changed, in two subclasses of the client's own classes. All of it rests on what
+one version does, so that version is pinned, and another one warns as soon as it is imported.
+
+- *A dead coordinator.* A transactional producer asks `await_ready` whether it can talk to its
+  coordinator. If not, it means to look for the new coordinator and to queue its request again,
+  and does so if the answer is False. But `await_ready` raises; then the producer forgets the
+  request, and `commit_transaction` waits for ever. Here it returns False.
+- *An unknown broker.* A client looks at the cluster every five minutes. If it hears of a broker
+  that was not there then, as the leader of a partition perhaps, it raises an error that nothing
+  retries. Here it looks again, and says that the broker is not ready yet, which is retried.
+- *A pause.* No setting of a client reaches the 100 ms between two looks at where topics are.
+"""
 
 import logging
+import warnings
 from collections import deque
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+import kafka
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+KNOWN_VERSION: Final = "3.0.12"
+"""The version of kafka-python that these classes mend."""
 
 METADATA_PAUSE_MS: Final = 10
 """Between two looks at where topics are: at a start every client has two or three of them."""
+
+NOT_READY_PAUSE_MS: Final = 20
+"""After a coordinator was found not ready: who looks for the next one does so without a pause."""
 
 _TIME_IS_UP: Final = (kafka_errors.KafkaTimeoutError, kafka_errors.RequestTimedOutError)
 """What an attempt ends with that was begun late, whatever the ones before it failed of."""
 
 
-def connections(**configs: Any) -> KafkaNetClient:
-    """Make what a client talks through, whose pause of 100 ms no setting of a client reaches.
+def warn_of_version(version: str) -> None:
+    """Warn if kafka-python is another version than the one that is mended here."""
+    if version != KNOWN_VERSION:
+        warnings.warn(
+            f"kafka-python {version} was never tried: the adapter mends what {KNOWN_VERSION} does",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
-    All of these names are public, though none is documented. It is worth half a second of every
-    start; the version is pinned, and a release without this place would say so at once.
-    """
-    net = KafkaNetClient(**configs)
-    net.cluster.config["retry_backoff_ms"] = METADATA_PAUSE_MS
-    return net
+
+warn_of_version(kafka.__version__)
+
+
+class _Manager(KafkaConnectionManager):  # type: ignore[misc]
+    """Knows brokers by number, and connects to them."""
+
+    def get_connection(self, node_id: Any, *arguments: Any, **more: Any) -> Any:
+        try:
+            return super().get_connection(node_id, *arguments, **more)
+        except kafka_errors.UnknownBrokerIdError:
+            self.cluster.request_update()
+            raise kafka_errors.NodeNotReadyError(node_id) from None
+
+
+class _Connections(KafkaNetClient):  # type: ignore[misc]
+    """Talks to the cluster on behalf of a consumer, a producer or an admin client."""
+
+    def __init__(self, **configs: Any) -> None:
+        net = NetworkSelector(**configs)
+        super().__init__(net=net, manager=_Manager(net, **configs))
+        self.cluster.config["retry_backoff_ms"] = METADATA_PAUSE_MS
+
+    def await_ready(self, node_id: Any, timeout_ms: float = 30_000) -> bool:
+        try:
+            return bool(super().await_ready(node_id, timeout_ms))
+        except kafka_errors.KafkaConnectionError:
+            self.poll(timeout_ms=NOT_READY_PAUSE_MS)
+            return False
+
+
+def connections(**configs: Any) -> KafkaNetClient:
+    """Make what a client talks through."""
+    return _Connections(**configs)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Consumers of kafka-python, in the group and outside."""
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -65,9 +66,12 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 class GroupReader:
     """See `driver.GroupReader`."""
 
-    def __init__(self, consumer: KafkaConsumer, names: Names, listener: GroupListener) -> None:
+    def __init__(
+        self, consumer: KafkaConsumer, names: Names, listener: GroupListener, patience: float
+    ) -> None:
         self._consumer = consumer
         self._names = names
+        self._patience = patience
         self._listener: GroupListener | None = listener
         self._changed = False
         topics = [names.theirs[topic] for topic in INPUTS]
@@ -131,9 +135,14 @@ class GroupReader:
 
     def stored(self, places: Sequence[Place]) -> dict[Place, Stored]:
         found = {}
+        deadline = time.monotonic() + self._patience
         with translated():
             for place in places:
-                stored = self._consumer.committed(self._names.place(place), metadata=True)
+                left = milliseconds(max(0.0, deadline - time.monotonic()))
+                # Without a time it would ask for ever.
+                stored = self._consumer.committed(
+                    self._names.place(place), metadata=True, timeout_ms=left
+                )
                 if stored is not None and stored.offset >= 0:
                     found[place] = Stored(stored.offset, stored.metadata or "")
         return found

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from fair_allocator.errors import LogLocked, LogReadOnly, LogUnavailable
-from fair_allocator.log.sqlite_store import Door, Store, holds_log, is_busy, log_error
+from fair_allocator.log.sqlite.store import Door, Store, holds_log, is_busy, log_error
 
 BUSY_SECONDS: Final = 30.0
 """How long to wait for another's transaction; the longest one is a commit, some ms."""
@@ -24,10 +24,16 @@ JOURNAL_BYTES: Final = 16 * 2**20
 """To what the write-ahead log is cut after a large transaction; usually it stays below 6 MB."""
 
 Path = str | os.PathLike[str]
+Clock = Callable[[], int]
 
 
-class Place(ABC):
-    """Somewhere a log can be."""
+def wall_clock() -> int:
+    """Return the time in ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class Storage(ABC):
+    """What holds a log: a file or this process' memory."""
 
     @abstractmethod
     def claim(self) -> None:
@@ -48,7 +54,7 @@ class Place(ABC):
         """Connect, and create the log if there is none and `partitions` says how many."""
 
 
-class File(Place):
+class File(Storage):
     """A log in a file, with companions: two of SQLite's, `.lock` (its service) and `.turn`.
 
     It must be on a local disk: the write-ahead log needs memory shared between its users.
@@ -218,7 +224,7 @@ def _open_beside(path: str, suffix: str, mode: int) -> int:
         ) from error
 
 
-class Memory(Place):
+class Memory(Storage):
     """A log in this process' memory, for tests: shared by all who are given this object."""
 
     def __init__(self) -> None:
@@ -257,6 +263,6 @@ class Memory(Place):
         self.close()
 
 
-def place_of(source: Path | Place, busy_seconds: float) -> Place:
-    """Return the place a log was given by."""
-    return source if isinstance(source, Place) else File(source, busy_seconds)
+def storage_of(source: Path | Storage, busy_seconds: float) -> Storage:
+    """Return the storage for a path; a `Storage` is returned as it is."""
+    return source if isinstance(source, Storage) else File(source, busy_seconds)

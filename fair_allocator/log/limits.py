@@ -1,4 +1,4 @@
-"""What is refused before it is sent: a broker would refuse it too, at a higher price."""
+"""What every log refuses in the same words before it writes anything."""
 
 from collections.abc import Iterable, Mapping
 
@@ -15,9 +15,14 @@ def require_size(key: bytes | None, value: bytes | None) -> None:
 def require_committable(
     outgoing: Iterable[Outgoing], offsets: Iterable[tuple[str, int]], hints: Mapping[int, str]
 ) -> None:
-    """Refuse a commit that no log would take."""
+    """Refuse a commit with a record that is too large, or what `require_positions` refuses."""
     for _, _, key, value in outgoing:
         require_size(key, value)
+    require_positions(offsets, hints)
+
+
+def require_positions(offsets: Iterable[tuple[str, int]], hints: Mapping[int, str]) -> None:
+    """Refuse hints that are too long, and positions of topics that are not inputs."""
     for hint in hints.values():
         if len(hint.encode()) > HINT_BYTES:
             raise ValueError(f"a hint takes at most {HINT_BYTES} bytes: {hint[:40]!r}...")

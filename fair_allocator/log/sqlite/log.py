@@ -1,34 +1,32 @@
-"""The embedded log: one SQLite file, the same contract and the same transaction.
-
-A commit survives the loss of power. Any number of processes may append and read at the same
-time; one service at a time holds the log, and owns all its partitions.
-"""
+"""The service's side of the embedded log."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from fair_allocator.errors import CommitFailed, LogCorrupt, LogError, LogReadOnly, LogUnavailable
 from fair_allocator.log.base import (
-    HINT_BYTES,
     INPUTS,
     JOURNAL,
     Committed,
-    Incoming,
     Log,
-    LogClient,
     Outgoing,
     Ownership,
     Record,
 )
 from fair_allocator.log.interleaving import by_time
-from fair_allocator.log.partitioner import Placing
-from fair_allocator.log.sqlite_file import BUSY_SECONDS, File, Memory, Path, Place, place_of
-from fair_allocator.log.sqlite_store import CHUNK_BYTES, Store, gone
-from fair_allocator.log.sqlite_trim import Trimmer, cost
-
-__all__ = ["File", "Memory", "SqliteClient", "SqliteLog"]
+from fair_allocator.log.limits import require_positions
+from fair_allocator.log.sqlite.storage import (
+    BUSY_SECONDS,
+    Clock,
+    Path,
+    Storage,
+    storage_of,
+    wall_clock,
+)
+from fair_allocator.log.sqlite.store import CHUNK_BYTES, Store, gone
+from fair_allocator.log.sqlite.trim import Trimmer, cost
 
 CHECK_BYTES: Final = 64 * 2**20
 """Up to which size a service reads the whole file for damage when it opens it."""
@@ -36,13 +34,6 @@ CHECK_BYTES: Final = 64 * 2**20
 SHORTEST_PAUSE: Final = 0.000_5
 LONGEST_PAUSE: Final = 0.005
 """Seconds between two looks for new records; an idle service takes about 2 % of a core."""
-
-Clock = Callable[[], int]
-
-
-def wall_clock() -> int:
-    """Return the time in ms since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 class SqliteLog(Log):
@@ -66,7 +57,7 @@ class SqliteLog(Log):
 
     def __init__(
         self,
-        source: Path | Place,
+        source: Path | Storage,
         partitions: int | None = None,
         *,
         retain_records: int | None = None,
@@ -74,7 +65,7 @@ class SqliteLog(Log):
         busy_seconds: float = BUSY_SECONDS,
         clock: Clock = wall_clock,
     ) -> None:
-        self._place = place_of(source, busy_seconds)
+        self._storage = storage_of(source, busy_seconds)
         self._wanted = partitions
         self._retain = retain_records, retain_seconds
         self._clock = clock
@@ -87,9 +78,9 @@ class SqliteLog(Log):
 
     def open(self, handler: Ownership) -> None:
         with ExitStack() as undo:
-            self._place.claim()
-            undo.callback(self._place.release)
-            store = self._place.open(self._wanted)
+            self._storage.claim()
+            undo.callback(self._storage.release)
+            store = self._storage.open(self._wanted)
             undo.callback(store.close)
             store.check(CHECK_BYTES)
             self._trimmer = Trimmer(store, *self._retain)
@@ -238,12 +229,7 @@ class SqliteLog(Log):
         offsets: Mapping[tuple[str, int], int],
         hints: Mapping[int, str],
     ) -> list[int]:
-        for hint in hints.values():
-            if len(hint.encode()) > HINT_BYTES:
-                raise ValueError(f"a hint takes at most {HINT_BYTES} bytes: {hint[:40]!r}...")
-        for topic, _ in offsets:
-            if topic not in INPUTS:
-                raise ValueError(f"{topic!r} is not an input, it has no committed position")
+        require_positions(offsets, hints)
         store, now = self._store, self._clock()
         moved = [(to, store.base(topic, p)) for (topic, p), to in offsets.items()]
         with store.transaction() as connection:
@@ -279,78 +265,3 @@ def _shares(backlog: Mapping[tuple[str, int], int], limit: int) -> dict[tuple[st
         shares[name] = min(backlog[name], -(-limit // (len(backlog) - rank)))
         limit -= shares[name]
     return shares
-
-
-class SqliteClient(LogClient):
-    """Anyone's side of the embedded log.
-
-    Parameters
-    ----------
-    source, partitions, busy_seconds, clock
-        As for `SqliteLog`.
-    partitioner
-        How a key finds its partition: "murmur2", "crc32", or "none" if it is always given.
-    """
-
-    def __init__(
-        self,
-        source: Path | Place,
-        partitions: int | None = None,
-        *,
-        partitioner: str = "murmur2",
-        busy_seconds: float = BUSY_SECONDS,
-        clock: Clock = wall_clock,
-    ) -> None:
-        self._placing = Placing(partitioner)
-        self._clock = clock
-        self._store = place_of(source, busy_seconds).open(partitions)
-
-    @property
-    def partitions(self) -> int:
-        return self._store.partitions
-
-    def append_many(
-        self,
-        records: Iterable[Incoming],
-        *,
-        atomic: bool = False,  # noqa: ARG002  (it always is)
-    ) -> list[tuple[int, int]]:
-        # Placed before the transaction begins, to keep it short.
-        now = self._clock()
-        rows = [
-            (
-                topic,
-                self._placing.partition(key, self.partitions) if partition is None else partition,
-                key,
-                value,
-                now if timestamp is None else timestamp,
-            )
-            for topic, key, value, partition, timestamp in records
-        ]
-        if not rows:
-            return []
-        with self._store.transaction():
-            offsets = self._store.insert(rows)
-        return [(row[1], offset) for row, offset in zip(rows, offsets, strict=True)]
-
-    def read(
-        self, topic: str, partition: int, start: int | None = None, stop: int | None = None
-    ) -> Iterator[Record]:
-        first, end, _ = self._store.stream(topic, partition)
-        if start is not None and start < first:
-            raise gone(self._store.name, topic, partition, start, f"the oldest kept is {first}")
-        return self._store.scan(
-            topic,
-            partition,
-            first if start is None else start,
-            end if stop is None else min(stop, end),
-        )
-
-    def start_offset(self, topic: str, partition: int) -> int:
-        return self._store.stream(topic, partition).start
-
-    def end_offset(self, topic: str, partition: int) -> int:
-        return self._store.stream(topic, partition).next
-
-    def close(self) -> None:
-        self._store.close()

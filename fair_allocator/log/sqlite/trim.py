@@ -7,7 +7,7 @@ from typing import Final
 
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.log.base import INPUTS, JOURNAL, TOPICS, Outgoing, Record
-from fair_allocator.log.sqlite_store import Store
+from fair_allocator.log.sqlite.store import Store
 
 VISITS: Final = 16
 """How many topics' partitions a commit looks at; with all of them it would slow down."""

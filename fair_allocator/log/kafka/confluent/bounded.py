@@ -1,0 +1,80 @@
+"""Calls into the client that may never return.
+
+`send_offsets_to_transaction` and `commit_transaction` take a time to wait, but hand it to a
+background thread of librdkafka and wait for that without a limit. When a broker leaves the
+cluster, librdkafka drops what it still meant to ask it. If that was to store the positions of a
+transaction, nobody is told (2.16, `rd_kafka_txn_handle_TxnOffsetCommit`: the error that says so
+ends in a bare `return`), and the call waits for ever. So it is made on a thread of our own, which
+is left behind where it does not come back.
+"""
+
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any, Final
+
+from fair_allocator.log.kafka.driver import Unreachable
+
+MARGIN_SECONDS: Final = 1.0
+"""How much longer than its own limit a call may take."""
+
+
+class GrowingLimit:
+    """How long a call may take: little at first, twice as much after each that took longer.
+
+    A call that will never return is given up soon, and a cluster that is only slow is waited for.
+    """
+
+    def __init__(self, least: float, most: float) -> None:
+        self.seconds = self._least = min(least, most)
+        self._most = most
+
+    def kept(self) -> None:
+        """Note that a call returned."""
+        self.seconds = self._least
+
+    def exceeded(self) -> None:
+        """Note that a call took longer, or failed."""
+        self.seconds = min(2 * self.seconds, self._most)
+
+
+class BoundedCalls:
+    """Makes calls one after the other on a thread of its own, each within a limit.
+
+    After one that did not return in time it is of no more use.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._asked: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._done: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while (ask := self._asked.get()) is not None:
+            try:
+                ask()
+            except BaseException as error:
+                self._done.put(error)
+            else:
+                self._done.put(None)
+
+    def call(self, what: str, ask: Callable[..., Any], *arguments: Any, limit: float) -> None:
+        """Make a call that has a limit of its own; raise what it raises.
+
+        Raises
+        ------
+        Unreachable
+            If it has not returned a moment after that limit.
+        """
+        self._asked.put(lambda: ask(*arguments))
+        try:
+            error = self._done.get(timeout=limit + MARGIN_SECONDS)
+        except Empty:
+            raise Unreachable(f"{what} did not return within {limit:g} s") from None
+        if error is not None:
+            raise error
+
+    def close(self) -> None:
+        """Let the thread end when it has done what it does."""
+        self._asked.put(None)

@@ -1,0 +1,91 @@
+"""Which topics these are: one that was deleted and made again has its name, but another id.
+
+Positions in such a topic mean other records than before, so nobody may go on from them. The ids of
+all topics are stored with every commit, as the metadata of a position that the group has in the
+journal. Kafka forgets a group's positions in a topic that is deleted: there the ids outlive all
+inputs, and where the journal itself is gone, the inputs' positions tell that there was one.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from fair_allocator.errors import ConfigurationError
+from fair_allocator.log.base import INPUTS, JOURNAL, OUTPUTS, TOPICS
+from fair_allocator.log.kafka.driver import Place, Stored
+
+logger = logging.getLogger(__name__)
+
+ID_LETTERS: Final = 8
+"""What is noted of an id: 48 random bits of 128."""
+
+_MARK: Final = "topics:"
+
+
+def to_note(
+    ids: Mapping[str, str], partitions: Iterable[int], ends: Mapping[int, int]
+) -> dict[Place, Stored]:
+    """Return what to store beside the positions of partitions; `ends` are those of journals.
+
+    >>> to_note({"requests": "Hb3T9xxxxxxxxxxxxxxxxx", "journal": "pQ0-_xxxxx"}, [3], {3: 17})
+    {('journal', 3): Stored(offset=17, metadata='topics:requests=Hb3T9xxx,journal=pQ0-_xxx')}
+    """
+    text = ",".join(f"{topic}={ids[topic][:ID_LETTERS]}" for topic in TOPICS if ids.get(topic))
+    if not text:
+        return {}
+    return {(JOURNAL, p): Stored(ends.get(p, 0), _MARK + text) for p in partitions}
+
+
+def noted(stored: Mapping[Place, Stored]) -> dict[str, str]:
+    """Return the beginnings of the ids that were noted, by topic; empty if none were.
+
+    >>> noted({("journal", 3): Stored(17, "topics:requests=Hb3T9xxx,journal=pQ0-_xxx")})
+    {'requests': 'Hb3T9xxx', 'journal': 'pQ0-_xxx'}
+    """
+    found: dict[str, str] = {}
+    for (topic, _), (_, metadata) in stored.items():
+        if topic == JOURNAL and metadata.startswith(_MARK):
+            pairs = (pair.partition("=") for pair in metadata[len(_MARK) :].split(","))
+            found |= {name: id for name, _, id in pairs}
+    return found
+
+
+def remade(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return the topics that were made again; of what is not known, or not there, nothing is said.
+
+    >>> remade({"requests": "aaaaaaaa", "rewards": "b"}, {"requests": "aaaaaaaaZZ", "rewards": "c"})
+    ['rewards']
+    """
+    known = [topic for topic in TOPICS if then.get(topic) and now.get(topic)]
+    return [topic for topic in known if then[topic][:ID_LETTERS] != now[topic][:ID_LETTERS]]
+
+
+def told(topic: str) -> str:
+    """Say of a topic that it was made again, and what can be done."""
+    if topic in OUTPUTS:
+        return "was deleted and made again: what had been published there is gone"
+    if topic == JOURNAL:
+        return (
+            "was deleted and made again: the state is gone. Make topics under another "
+            "kafka.topic_prefix, and `fair-allocator import` there what was exported last"
+        )
+    return (
+        "was deleted and made again: what had not been read is gone, and the positions in it mean "
+        "other records now. Make topics under another kafka.topic_prefix, `fair-allocator export` "
+        "the state from here, `import` it there, and send the inputs there (see docs/kafka.md)"
+    )
+
+
+def require_same(then: Mapping[str, str], now: Mapping[str, str], names: Mapping[str, str]) -> None:
+    """Refuse inputs and a journal that are not those that were served; warn of outputs.
+
+    Raises
+    ------
+    ConfigurationError
+        With the way out.
+    """
+    for topic in remade(then, now):
+        message = f"{names[topic]} {told(topic)}"
+        if topic in INPUTS or topic == JOURNAL:
+            raise ConfigurationError(message)
+        logger.warning("%s", message)

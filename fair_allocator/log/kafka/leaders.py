@@ -1,0 +1,36 @@
+"""Waiting for new topics: each partition is led by some broker, which may not know of it yet."""
+
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from fair_allocator.log.kafka.driver import Admin, DriverError, Edge, NotPermitted, Unreachable
+
+PAUSE_SECONDS: Final = 0.05
+
+
+def await_leaders(admin: Admin, topics: Iterable[str], patience: float) -> None:
+    """Wait until every partition of these topics has a leader that answers for it.
+
+    Raises
+    ------
+    Unreachable
+        If that does not come about in time.
+    """
+    wanted = set(topics)
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            counts = admin.partition_counts()
+            missing = wanted - counts.keys()
+            why: object = f"there is no {', '.join(sorted(missing))}"
+            if not missing:
+                admin.offsets([(t, p) for t in sorted(wanted) for p in range(counts[t])], Edge.END)
+                return
+        except NotPermitted:
+            raise
+        except DriverError as error:
+            why = error
+        if time.monotonic() > deadline:
+            raise Unreachable(f"the new topics cannot be used yet: {why}")
+        time.sleep(PAUSE_SECONDS)

@@ -1,0 +1,90 @@
+"""Anyone's side of the embedded log."""
+
+from collections.abc import Iterable, Iterator
+
+from fair_allocator.log.base import Incoming, LogClient, Record
+from fair_allocator.log.partitioner import Placing
+from fair_allocator.log.sqlite.storage import (
+    BUSY_SECONDS,
+    Clock,
+    Path,
+    Storage,
+    storage_of,
+    wall_clock,
+)
+from fair_allocator.log.sqlite.store import gone
+
+
+class SqliteClient(LogClient):
+    """Anyone's side of the embedded log.
+
+    Parameters
+    ----------
+    source, partitions, busy_seconds, clock
+        As for `SqliteLog`.
+    partitioner
+        How a key finds its partition: "murmur2", "crc32", or "none" if it is always given.
+    """
+
+    def __init__(
+        self,
+        source: Path | Storage,
+        partitions: int | None = None,
+        *,
+        partitioner: str = "murmur2",
+        busy_seconds: float = BUSY_SECONDS,
+        clock: Clock = wall_clock,
+    ) -> None:
+        self._placing = Placing(partitioner)
+        self._clock = clock
+        self._store = storage_of(source, busy_seconds).open(partitions)
+
+    @property
+    def partitions(self) -> int:
+        return self._store.partitions
+
+    def append_many(
+        self,
+        records: Iterable[Incoming],
+        *,
+        atomic: bool = False,  # noqa: ARG002  (it always is)
+    ) -> list[tuple[int, int]]:
+        # Placed before the transaction begins, to keep it short.
+        now = self._clock()
+        rows = [
+            (
+                topic,
+                self._placing.partition(key, self.partitions) if partition is None else partition,
+                key,
+                value,
+                now if timestamp is None else timestamp,
+            )
+            for topic, key, value, partition, timestamp in records
+        ]
+        if not rows:
+            return []
+        with self._store.transaction():
+            offsets = self._store.insert(rows)
+        return [(row[1], offset) for row, offset in zip(rows, offsets, strict=True)]
+
+    def read(
+        self, topic: str, partition: int, start: int | None = None, stop: int | None = None
+    ) -> Iterator[Record]:
+        first, end, _ = self._store.stream(topic, partition)
+        if start is not None and start < first:
+            raise gone(self._store.name, topic, partition, start, f"the oldest kept is {first}")
+        return self._store.scan(
+            topic,
+            partition,
+            first if start is None else start,
+            end if stop is None else min(stop, end),
+        )
+
+    def start_offset(self, topic: str, partition: int) -> int:
+        return self._store.stream(topic, partition).start
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        return self._store.stream(topic, partition).next
+
+    def close(self) -> None:
+        self._store.close()
