@@ -1,10 +1,15 @@
 """Fair allocation with learning: every arm gets its share of the rounds, at every round."""
 
+from fair_allocator.core.all_but import AllBut
 from fair_allocator.core.errors import (
     FairAllocatorError,
     InvalidPool,
+    InvalidRequest,
     InvalidReward,
     InvalidState,
+    LearnerWarning,
+    NobodyFree,
+    NobodyLeft,
 )
 from fair_allocator.core.guarantee import Change, Epoch, Guarantee
 from fair_allocator.core.learners import Learner, find_more
@@ -13,15 +18,20 @@ from fair_allocator.core.requests import Assignment, RewardOutcome
 from fair_allocator.plugins import installed_learners
 
 __all__ = [
+    "AllBut",
     "Assignment",
     "Change",
     "Epoch",
     "FairAllocatorError",
     "Guarantee",
     "InvalidPool",
+    "InvalidRequest",
     "InvalidReward",
     "InvalidState",
     "Learner",
+    "LearnerWarning",
+    "NobodyFree",
+    "NobodyLeft",
     "Pool",
     "RewardOutcome",
 ]

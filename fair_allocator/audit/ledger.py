@@ -1,36 +1,31 @@
 """What every arm of a pool was entitled to and what it got, in exact integers.
 
-Between two changes an arm's entitlement is a straight line, so the first round at whose end the
-arm would be further short than the bound, if it were not pulled again, is known beforehand. A
-heap holds that round for every arm with a quota. A pull only puts it off: the heap is left alone
-then, and the arm is looked at again when its round comes. That is one look per pull at most, and
-an arm that is never pulled again is caught at the very round.
+Between two changes an arm's entitlement is a straight line over the arm's own clock, so the first
+time at which the arm would be further short than the bound, if it were not pulled again, is known
+beforehand. A heap holds that time for every arm with a quota. A pull or a slot that the arm misses
+only puts it off: the heap is left alone then, and the arm is looked at again when its time comes.
+That is one look per pull at most, and an arm that is never pulled again is caught at the very
+round. Arms that a request names run ahead of the pool's clock. Each of them is looked at when it is
+named, and filed again before the pool's clock next moves.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
-from math import lcm
 from typing import Final, NamedTuple
 
-_ONE: Final = 1 << 128
+from fair_allocator.audit.line import Line, Stand
+from fair_allocator.audit.statement import Statement
+from fair_allocator.audit.sums import QuotaSum
 
+_MANY: Final = 1_000
+"""Up to so many slots only arms with a quota above ``1 / _MANY`` can accrue a whole pull."""
 
-class Stand(NamedTuple):
-    """Where an arm stands before a round, and the quota it has from then on."""
+_HAIR: Final = Fraction(1, 1 << 64)
+"""By how much the allocator may have rounded up what stays owed."""
 
-    quota: Fraction
-    entitled: Fraction
-    pulls: int
-
-
-class Short(NamedTuple):
-    """An arm that is further short than the bound allows."""
-
-    arm: str
-    shortfall: int
-    entitled: int
-
+Found = tuple[str, str]
+"""An arm, and what is wrong with it."""
 
 Worst = tuple[int, int | None]
 """The shortfall that came closest to its bound, or went furthest beyond it, and that bound."""
@@ -46,142 +41,343 @@ def closer(one: Worst, other: Worst) -> Worst:
     return max(one, other, key=closeness)
 
 
-class Line:
-    """One arm: after round t it is entitled to ``(value + slope * (t - since)) / unit``."""
+class Played(NamedTuple):
+    """A request that was decided.
 
-    __slots__ = ("due", "name", "pulls", "quota", "since", "slope", "unit", "value")
+    `named` are the arms that could take it; if None, all present ones but those `left_out`. They
+    and the picks are all different arms of the ledger, `served` those of reason "fairness".
+    """
 
-    def __init__(self, name: str, stand: Stand, since: int) -> None:
-        quota, entitled = stand.quota, stand.entitled
-        self.name = name
-        self.quota = quota
-        self.pulls = stand.pulls
-        self.since = since
-        self.unit = lcm(quota.denominator, entitled.denominator)
-        self.slope = quota.numerator * (self.unit // quota.denominator)
-        self.value = entitled.numerator * (self.unit // entitled.denominator)
-        self.due: int | None = None
-        """Where the heap holds the arm; any other place in it is void."""
-
-    def entitled(self, round: int) -> Fraction:
-        """Return the entitlement after `round`, exactly."""
-        return Fraction(self.value + self.slope * (round - self.since), self.unit)
-
-    def shortfall(self, round: int) -> int:
-        """Return ``floor(entitled) - pulls`` after `round`."""
-        return (self.value + self.slope * (round - self.since)) // self.unit - self.pulls
-
-    def first_above(self, level: int) -> int | None:
-        """Return the first round with a shortfall above `level` if no pull comes, None if never."""
-        missing = self.unit * (self.pulls + level + 1) - self.value
-        if missing <= 0:
-            return self.since
-        return self.since - (-missing // self.slope) if self.slope else None
+    round: int
+    served: Sequence[Line]
+    chosen: Sequence[Line]
+    named: Sequence[Line] | None
+    left_out: Sequence[Line]
+    slots: int
 
 
 class Ledger:
     """The arms of one pool, and whether each is within the bound at the end of every round."""
 
-    def __init__(self, rounds: int, stands: Mapping[str, Stand], bound: int | None) -> None:
-        self.rounds = rounds
-        self.bound = bound
+    def __init__(self, opening: Statement) -> None:
+        self.rounds = self.clock = opening.round - 1
+        self.bound: int | None = None
+        self.bank: int | None = None
         self.lines: dict[str, Line] = {}
+        self.is_plain = True
+        """Whether nothing is in force that `play` does not know."""
         self._heap: list[tuple[int, str]] = []
-        self._sums: dict[int, int] = {}
-        self._peak = 0
-        self._peak_after = rounds
+        self._ahead: dict[str, Line] = {}  # arms whose time may come before they are filed
+        self._large: dict[str, Line] = {}
+        self._capped: dict[str, Line] = {}
+        self._quotas = QuotaSum()
+        self._peak = self._gap = 0
+        self._peak_after = self.rounds
         self._worst: Worst | None = None
-        self.restate(stands, bound, complete=True)
+        self.restate(opening)
 
-    def play(self, round: int, arm: str) -> Sequence[Short]:
-        """Count a round and the arm it went to; return the arms that are too short after it."""
+    # -- rounds -------------------------------------------------------------------------------
+
+    def play(self, round: int, arm: str) -> Sequence[Found]:
+        """Count a plain round and the arm it went to; return the arms that are too short after it.
+
+        Only where `is_plain`: anybody can take the request, and there are no caps and no bank.
+        """
+        clock = self.clock
+        self.clock = now = clock + round - self.rounds
         line = self.lines.get(arm)
         if line is not None:
             # An arm's shortfall is at its highest just before it is pulled.
-            before = line.shortfall(self.rounds)
+            slope = line.slope
+            before = (line.value + slope * (clock - line.since)) // line.unit - line.pulls
             if before > self._peak and self.rounds > self._peak_after:
                 self._peak = before
+            if clock - line.last > self._gap and slope:
+                self._gap = clock - line.last
+            line.last = now
             line.pulls += 1
         self.rounds = round
         heap = self._heap
-        return self._look(round) if heap and heap[0][0] <= round else ()
+        return self._look(now) if heap and heap[0][0] <= now else ()
 
-    def _look(self, round: int) -> Sequence[Short]:
-        found = []
-        heap, bound = self._heap, self.bound
-        while heap and heap[0][0] <= round:
-            due, name = heappop(heap)
-            line = self.lines.get(name)
-            if line is None or line.due != due or bound is None:
-                continue
-            shortfall = line.shortfall(round)
-            if shortfall > bound:
-                found.append(Short(name, shortfall, shortfall + line.pulls))
-            # An arm found short is found again when its entitlement has grown by another pull.
-            line.due = line.first_above(max(bound, shortfall))
-            if line.due is not None:
-                heappush(heap, (line.due, name))
+    def play_any(self, played: Played) -> Sequence[Found]:
+        """Count a request of any kind; return what is wrong with which arms after it."""
+        served, chosen, clock = played.served, played.chosen, self.clock
+        after_change = self.rounds <= self._peak_after
+        self.rounds = played.round
+        for line in (*served, *chosen):
+            if not after_change:
+                self._peak = max(self._peak, line.shortfall(clock))
+            if line.slope:
+                self._gap = max(self._gap, line.wait(clock))
+        before = [line.claim(clock) for line in chosen]
+        self._accrue(played)
+        found = self._beyond_cap(chosen) if self._capped else []
+        if self.bank is not None:
+            found += self._beyond_bank(played)
+        clock = self.clock
+        for line in (*served, *chosen):
+            line.pulls += 1
+            line.last = clock
+        if self.bank is not None:
+            for line, claim in zip(chosen, before, strict=True):
+                # What a bank does not count raises the entitlement, but to no more than brings
+                # the arm back to where it stood before the request.
+                unit = line.unit
+                line.raise_to(min(claim + unit, unit * (line.pulls - self.bank)), clock)
+        for line in played.named or ():
+            if line.due is not None and line.due <= clock:
+                found += self._look_at(line, clock)
+        if self._heap and self._heap[0][0] <= clock:
+            found += self._look(clock)
         return found
+
+    def _accrue(self, played: Played) -> None:
+        """Let the slots pass for the arms that could take the request."""
+        slots, left_out = played.slots, played.left_out
+        if played.named is not None:
+            for line in played.named:
+                line.miss(-slots)
+                if slots > 1:
+                    line.limit(slots)
+                    line.limit_cap(slots)
+                self._ahead[line.name] = line
+            return
+        self._file_ahead()
+        self.clock += slots
+        for line in left_out:
+            line.miss(slots)
+        if slots > 1:
+            absent = {line.name for line in left_out}
+            for line in (self._large if slots <= _MANY else self.lines).values():
+                if line.away is None and line.name not in absent:
+                    line.limit(slots)
+            for line in self._capped.values():
+                if line.away is None and line.name not in absent:
+                    line.limit_cap(slots)
+
+    def _look(self, clock: int) -> list[Found]:
+        found = []
+        heap = self._heap
+        while heap and heap[0][0] <= clock:
+            filed, name = heappop(heap)
+            line = self.lines.get(name)
+            if line is None or line.filed != filed:
+                continue
+            line.filed = None
+            if line.away is None:
+                if line.due is not None and line.due <= clock:
+                    found += self._look_at(line, clock)
+                self._file(line)
+        return found
+
+    def _look_at(self, line: Line, clock: int) -> list[Found]:
+        """Look at an arm whose time has come; say if it is too short."""
+        bound, shortfall = self.bound, line.shortfall(clock)
+        if bound is None:
+            line.due = None
+            return []
+        # An arm found short is found again when its entitlement has grown by another pull.
+        line.due = line.first_above(max(bound, shortfall))
+        if shortfall <= bound:
+            return []
+        pulls = "1 pull" if shortfall == 1 else f"{shortfall} pulls"
+        banked = "" if self.bank is None else f" with a bank of {self.bank}"
+        entitled = shortfall + line.pulls
+        sentence = f"arm {line.name!r} is {pulls} short of its entitlement {entitled}, tolerated "
+        return [(line.name, f"{sentence}are {bound}{banked}")]
+
+    def _beyond_cap(self, chosen: Iterable[Line]) -> list[Found]:
+        """Find the learner's picks that were at their cap, this request counted in."""
+        found = []
+        for line in chosen:
+            most, cap = line.capped(self.clock), line.cap
+            if most is not None and cap is not None and line.pulls >= most + cap.spare:
+                sentence = (
+                    f"arm {line.name!r} is the learner's choice with {line.pulls} pulls, its cap "
+                    f"{cap.share} allows {most + cap.spare}"
+                )
+                found.append((line.name, sentence))
+        return found
+
+    def _beyond_bank(self, played: Played) -> list[Found]:
+        """Find arms that were served as owed and were further ahead than the bank allows.
+
+        A forced pull counts in full, so it would let an arm live on its past. It may take an arm
+        beyond the bank only ahead of time, as far as what stays owed to others asks for it.
+        """
+        found: list[Found] = []
+        if self.bound is None or self.bank is None:
+            return found
+        for line in played.served:
+            lead = line.lead(self.clock) - 1
+            if lead >= -self.bank:
+                continue
+            backlog = self._backlog(played)
+            if backlog < 1 - _HAIR or lead - self.bound + backlog < -_HAIR:
+                sentence = (
+                    f"arm {line.name!r} is served as owed and is {-lead} pulls ahead, beyond its "
+                    f"bank of {self.bank}"
+                )
+                found.append((line.name, sentence))
+        return found
+
+    def _backlog(self, played: Played) -> Fraction:
+        """Return what stays owed whomever the request serves; O(k), after the slots accrued."""
+        named = None if played.named is None else {line.name for line in played.named}
+        left_out = {line.name for line in played.left_out}
+        total = Fraction(0)
+        for line in self.lines.values():
+            here = line.away is None and line.name not in left_out
+            if here and (named is None or line.name in named):
+                total += max(Fraction(0), line.lead(self.clock) - (self.bound or 0) - 1)
+            elif line.slope:
+                total += max(Fraction(0), line.lead(self.clock) - (self.bound or 0))
+        return total
+
+    def leave(self, line: Line) -> None:
+        """Let an arm go away: asleep or busy."""
+        line.go_away(self.clock)
+
+    def come_back(self, line: Line) -> None:
+        """Let an arm be present again."""
+        line.come_back(self.clock)
+        self._file(line)
 
     # -- changes ------------------------------------------------------------------------------
 
-    def restate(self, stands: Mapping[str, Stand], bound: int | None, *, complete: bool) -> None:
-        """Put quotas and a bound in force from the next round on.
+    def restate(self, new: Statement) -> None:
+        """Put quotas, a bound, a bank and caps in force from the next round on.
 
         A complete statement names every arm; one that it does not name has left.
         """
-        if complete or bound != self.bound:
+        terms, clock = new.terms, self.clock
+        bound, bank = terms.bound, terms.bank
+        if new.complete or new.left or bound != self.bound:
             self._peak = self._peak_now()
         if bound != self.bound:
             self._worst = self.worst()
             self._peak, self._peak_after = 0, self.rounds
         lowered = bound is not None and (self.bound is None or bound < self.bound)
-        self.bound = bound
-        if complete:
-            self.lines, self._sums = {}, {}
-        for name, stand in stands.items():
-            if old := self.lines.get(name):
-                self._add(-old.quota)
-            self._add(stand.quota)
-            self.lines[name] = Line(name, stand, self.rounds)
-        if complete or lowered or len(self._heap) > 2 * len(self.lines):
+        banked = bank is not None and bank != self.bank
+        forgiving = self.forgives(bank)
+        self.bound, self.bank = bound, bank
+        for name in tuple(self.lines.keys() - new.stands.keys()) if new.complete else new.left:
+            self._drop(name)
+        if banked:
+            self._gap = self.longest_gap()
+        for name, stand in new.stands.items():
+            self._put(name, stand, new.complete)
+        if banked and bank is not None:
+            for line in self.lines.values():
+                line.last = clock if line.away is None else line.away
+                if forgiving:
+                    line.forgive(bank, clock)
+        if not new.complete:
+            self.loosen_caps()
+        if new.complete or lowered or forgiving or len(self._heap) > 2 * len(self.lines) + 64:
             self._file_all()
         elif bound is not None:
-            for name in stands:
-                self._file(name, bound)
+            for name in new.stands:
+                self._file_anew(self.lines[name], bound)
+        self.is_plain = (
+            terms.requests == "plain"
+            and bank is None
+            and not self._capped
+            and ((self.is_plain and not new.complete) or self._everybody_is_here())
+        )
 
-    def _file(self, name: str, bound: int) -> None:
-        line = self.lines[name]
+    def _everybody_is_here(self) -> bool:
+        return all(line.away is None for line in self.lines.values())
+
+    def forgives(self, bank: int | None) -> bool:
+        """Tell whether a bank that comes into force leaves no arm further ahead than itself."""
+        return bank is not None and (self.bank is None or bank < self.bank)
+
+    def _drop(self, name: str) -> None:
+        line = self.lines.pop(name, None)
+        if line is not None:
+            self._quotas.add(-line.quota)
+            self._gap = max(self._gap, line.wait(self.clock) if line.slope else 0)
+            for some in (self._ahead, self._large, self._capped):
+                some.pop(name, None)
+
+    def _put(self, name: str, stand: Stand, complete: bool) -> None:
+        """Restate an arm; how long it has waited stays if its quota does.
+
+        A change that does not speak of an arm's cap leaves it as it is.
+        """
+        clock, old = self.clock, self.lines.get(name)
+        away = old is not None and old.away is not None
+        if not complete and old is not None and stand.cap is None:
+            stand = stand.with_cap_of(old, clock)
+        self._drop(name)
+        self._quotas.add(stand.quota)
+        self.lines[name] = line = Line(name, stand, clock)
+        if old is not None and old.quota == stand.quota:
+            line.last = clock - old.wait(clock)
+        if stand.away if complete else away:
+            line.go_away(clock)
+        if stand.quota * _MANY > 1:
+            self._large[name] = line
+        if line.cap is not None:
+            self._capped[name] = line
+
+    def loosen_caps(self) -> None:
+        """Allow for caps that were raised without a word.
+
+        If every arm has a cap and together they allow less than was pulled, a change may raise
+        each to its arm's pulls, so that somebody is free. A record that names only some arms does
+        not tell.
+        """
+        if not self._capped or len(self._capped) < len(self.lines):
+            return
+        allowed = {line.name: line.capped(self.clock) or 0 for line in self._capped.values()}
+        if sum(allowed.values()) < sum(line.pulls for line in self._capped.values()):
+            for line in self._capped.values():
+                if line.cap is not None:
+                    lacking = line.pulls - allowed[line.name]
+                    line.cap.spare = max(line.cap.spare, Fraction(lacking))
+
+    def _file(self, line: Line) -> None:
+        """File an arm under its time, unless it is filed before."""
+        due = line.due
+        if due is not None and line.away is None and (line.filed is None or due < line.filed):
+            line.filed = due
+            heappush(self._heap, (due, line.name))
+
+    def _file_anew(self, line: Line, bound: int) -> None:
         line.due = line.first_above(bound)
-        if line.due is not None:
-            heappush(self._heap, (line.due, name))
+        self._file(line)
+
+    def _file_ahead(self) -> None:
+        """File the arms that ran ahead of the pool's clock, which is about to move."""
+        if self._ahead:
+            for line in self._ahead.values():
+                self._file(line)
+            self._ahead.clear()
+            if len(self._heap) > 4 * len(self.lines) + 64:
+                self._make_heap()
 
     def _file_all(self) -> None:
-        self._heap.clear()
-        if self.bound is None:
-            return
-        for name, line in self.lines.items():
-            line.due = line.first_above(self.bound)
-            if line.due is not None:
-                self._heap.append((line.due, name))
+        for line in self.lines.values():
+            line.due = None if self.bound is None else line.first_above(self.bound)
+        self._ahead.clear()
+        self._make_heap()
+
+    def _make_heap(self) -> None:
+        """Make the heap anew, without what is void."""
+        for line in self.lines.values():
+            line.filed = line.due if line.away is None else None
+        filed = self.lines.values()
+        self._heap = [(line.filed, line.name) for line in filed if line.filed is not None]
         heapify(self._heap)
 
-    # -- the sum of the quotas ----------------------------------------------------------------
-
-    def _add(self, quota: Fraction) -> None:
-        """Add up by denominator: exact, and no common one has to be found."""
-        total = self._sums.pop(quota.denominator, 0) + quota.numerator
-        if total:
-            self._sums[quota.denominator] = total
+    # -- what was seen ------------------------------------------------------------------------
 
     def is_overbooked(self) -> bool:
         """Tell whether the quotas in force sum to more than 1, exactly."""
-        below = sum(total * _ONE // denominator for denominator, total in self._sums.items())
-        if below + len(self._sums) <= _ONE or below > _ONE:
-            return below > _ONE
-        return sum(Fraction(total, unit) for unit, total in self._sums.items()) > 1
-
-    # -- the worst shortfall ------------------------------------------------------------------
+        return self._quotas.is_above_one()
 
     def worst(self) -> Worst:
         """Return the shortfall that came closest to the bound in force, and that bound; O(k)."""
@@ -191,4 +387,9 @@ class Ledger:
     def _peak_now(self) -> int:
         if self.rounds <= self._peak_after:
             return self._peak
-        return max(self._peak, *(line.shortfall(self.rounds) for line in self.lines.values()), 0)
+        return max(self._peak, *(line.shortfall(self.clock) for line in self.lines.values()), 0)
+
+    def longest_gap(self) -> int:
+        """Return the longest wait of an arm with a quota for a pull, in slots of its own; O(k)."""
+        waits = (line.wait(self.clock) for line in self.lines.values() if line.slope)
+        return max(self._gap, *waits, 0)

@@ -1,47 +1,41 @@
 """One pool's records, held against what the records before them allow.
 
 After an offence the log's own word is taken, so that one fault is not counted for ever.
+
+Where a bank is in force, an arm gets more than ``x - 1 - bound - bank`` pulls in every stretch in
+which it is entitled to x. That needs no look at stretches. The ledger raises an entitlement by what
+the bank does not count, so that the learner leaves no arm further ahead than the bank. An arm that
+gets too little in some stretch is then short by the ledger. A forced pull counts in full, so one
+that leaves its arm further ahead is an offence, except where so much stays owed to others that the
+arm is rightly served ahead of time. What stays owed is recomputed exactly, and compared with 2^-64
+of a pull to spare, since the allocator rounds it up.
 """
 
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from fractions import Fraction
-from math import floor
+from typing import Final
 
-from fair_allocator.audit.ledger import Ledger, Stand, Worst, closer
+from fair_allocator.audit.answers import Answers, Given, first_round, given
+from fair_allocator.audit.books import Books
+from fair_allocator.audit.ledger import Ledger, Played
+from fair_allocator.audit.line import Line
 from fair_allocator.audit.report import PoolRow
-from fair_allocator.audit.statement import Chunks, Statement, Terms, Unreadable
-from fair_allocator.events import AssignmentEvent, EpochEvent, RemovedEvent
+from fair_allocator.events import (
+    AssignmentEvent,
+    ControlEvent,
+    EpochEvent,
+    RefusedEvent,
+    RemovedEvent,
+    WaitingEvent,
+)
+from fair_allocator.events.outputs import ASSIGNMENT_VERSION
 
 Offend = Callable[[str, str, int | None, str | None], None]
 """Takes the pool, a sentence, and the round and the arm it is about."""
 
 
-class Answers:
-    """The last answers of a pool by request id, at most `window` of them."""
-
-    def __init__(self, window: int) -> None:
-        self._window = window
-        self._answers: dict[str, tuple[int, str]] = {}
-        self._order: deque[str] = deque()
-
-    def get(self, request_id: str) -> tuple[int, str] | None:
-        """Return the round and the arm a request was answered with, while it is remembered."""
-        return self._answers.get(request_id)
-
-    def add(self, request_id: str, round: int, arm: str) -> None:
-        """Remember a new answer in place of the oldest."""
-        if not self._window:
-            return
-        if len(self._order) == self._window:
-            del self._answers[self._order.popleft()]
-        self._answers[request_id] = round, arm
-        self._order.append(request_id)
-
-    def reach(self, round: int) -> bool:
-        """Tell whether the answer of `round` would still be remembered."""
-        return bool(self._order) and round >= self._answers[self._order[0]][0]
+_NEWER: Final = frozenset(("version", "others", "eligible", "but", "away", "back", "instead_of"))
+"""What an assignment of a plain request does not say."""
 
 
 @dataclass(slots=True)
@@ -49,11 +43,13 @@ class Tally:
     """What is counted over all lives of a pool."""
 
     rounds: int = 0
+    more: int = 0
+    """Picks beyond the first one of a round."""
     forced: int = 0
     unpromised: int = 0
     repeats: int = 0
+    waited: int = 0
     uncovered: int = 0
-    epochs: int = 0
 
 
 class PoolAudit:
@@ -80,14 +76,10 @@ class PoolAudit:
         self._offend = offend
         self._whole = whole
         self._tally = Tally()
-        self._worst: Worst | None = None
-        self._close()
-
-    def _close(self) -> None:
-        self._ledger: Ledger | None = None
-        self._terms = Terms(-1, "none", Fraction(0), None)
-        self._chunks = Chunks()
-        self._answers = Answers(self._window)
+        self._books = Books(self._blame, whole=whole)
+        self._answers = Answers(window)
+        self._asleep: set[str] = set()
+        """The arms that were sent to sleep since the last assignment, and were not woken."""
 
     def _blame(self, sentence: str, round: int, arm: str | None = None) -> None:
         self._offend(self.name, sentence, round, arm)
@@ -96,9 +88,10 @@ class PoolAudit:
 
     def assigned(self, event: AssignmentEvent) -> None:
         """Take in an assignment."""
-        if self._chunks.missing is not None:
-            self._miss_chunk(event.round)
-        ledger, tally, round = self._ledger, self._tally, event.round
+        books, tally, round = self._books, self._tally, event.round
+        if books.is_within_record:
+            books.miss_chunk(round)
+        ledger = books.ledger
         if ledger is None:
             tally.uncovered += 1
             if self._whole:
@@ -112,211 +105,264 @@ class PoolAudit:
                 self._blame(f"has been played, round {ledger.rounds + 1} is next", round)
                 return
             self._blame(f"round {ledger.rounds + 1} should come first", round)
-        if event.epoch != self._terms.epoch:
-            self._blame(f"is of epoch {event.epoch}, in force is {self._terms.epoch}", round)
+        if event.epoch != books.terms.epoch:
+            self._blame(f"is of epoch {event.epoch}, in force is {books.terms.epoch}", round)
+        tally.rounds += 1
+        tally.unpromised += ledger.bound is None
+        # One look at what the record says, since this is done for every round.
+        if not (ledger.is_plain and _NEWER.isdisjoint(event.__pydantic_fields_set__)):
+            self._assigned_any(event, ledger)
+            return
         arm, request_id = event.arm, event.request_id
         line = ledger.lines.get(arm)
         if line is None:
             self._blame(f"arm {arm!r} is not an arm of the pool", round, arm)
         first = self._answers.get(request_id)
         if first is not None:
-            self._blame(f"request {request_id!r} was answered in round {first[0]}", round, arm)
+            self._blame(f"request {request_id!r} was answered in round {first_round(first)}", round)
         else:
             # The ledger's own text of the name, so that no answer keeps a copy.
-            self._answers.add(request_id, round, line.name if line else arm)
-        tally.rounds += 1
+            self._answers.add(request_id, (round, line.name if line else arm))
         tally.forced += event.reason == "fairness"
-        tally.unpromised += ledger.bound is None
-        for short in ledger.play(round, arm):
-            pulls = "1 pull" if short.shortfall == 1 else f"{short.shortfall} pulls"
-            self._blame(
-                f"arm {short.arm!r} is {pulls} short of its entitlement {short.entitled}, "
-                f"tolerated are {ledger.bound}",
-                round,
-                short.arm,
-            )
+        for short, sentence in ledger.play(round, arm):
+            self._blame(sentence, round, short)
+
+    def _assigned_any(self, event: AssignmentEvent, ledger: Ledger) -> None:
+        """Take in an assignment that may name arms and have several picks."""
+        round, terms = event.round, self._books.terms
+        if not 1 <= event.version <= ASSIGNMENT_VERSION:
+            self._blame(f"is of version {event.version}, which cannot be audited here", round)
+        more = event.others or event.away or event.back or event.instead_of is not None
+        named = event.eligible is not None or event.but is not None
+        if terms.requests == "plain" and (event.version != 1 or more or named):
+            self._blame("says what only requests of any kind have, but the pool is plain", round)
+        self._move(event, ledger)
+        self._answer(event)
+        able, left_out = self._eligible(event, ledger)
+        served, chosen = self._picked(event, ledger, able, left_out)
+        slots = 1 + len(event.others)
+        self._tally.more += slots - 1
+        self._tally.forced += sum(pick.reason == "fairness" for pick in event.picks)
+        played = Played(round, served, chosen, able, left_out, slots)
+        for arm, sentence in ledger.play_any(played):
+            self._blame(sentence, round, arm)
+
+    def _move(self, event: AssignmentEvent, ledger: Ledger) -> None:
+        """Let arms go away and come back that did so before the decision."""
+        for line in self._lines(event.away, event, ledger, "goes away"):
+            if line.away is not None:
+                sentence = f"arm {line.name!r} goes away, but was away already"
+                self._blame(sentence, event.round, line.name)
+            else:
+                ledger.leave(line)
+        for line in self._lines(event.back, event, ledger, "comes back"):
+            if line.away is None:
+                sentence = f"arm {line.name!r} comes back, but was not away"
+                self._blame(sentence, event.round, line.name)
+            else:
+                ledger.come_back(line)
+        for arm in sorted(self._asleep):
+            slept = ledger.lines.get(arm)
+            if slept is not None and slept.away is None:
+                self._blame(f"arm {arm!r} was sent to sleep, but is not away", event.round, arm)
+        self._asleep.clear()
+
+    def _lines(
+        self, names: Iterable[str], event: AssignmentEvent, ledger: Ledger, what: str
+    ) -> list[Line]:
+        """Return the lines of named arms; each must be an arm of the pool, and named once."""
+        lines: dict[str, Line] = {}
+        for arm in names:
+            line = ledger.lines.get(arm)
+            if line is None:
+                sentence = f"arm {arm!r} {what}, but is not an arm of the pool"
+                self._blame(sentence, event.round, arm)
+            elif arm in lines:
+                self._blame(f"arm {arm!r} {what} twice", event.round, arm)
+            else:
+                lines[arm] = line
+        return list(lines.values())
+
+    def _eligible(
+        self, event: AssignmentEvent, ledger: Ledger
+    ) -> tuple[list[Line] | None, list[Line]]:
+        """Return the arms that could take the request, or those present that could not."""
+        if event.eligible is not None and event.but is not None:
+            self._blame("names both who could take the request and who could not", event.round)
+        what = "is left out" if event.eligible is None else "is eligible"
+        lines = self._lines(event.eligible or event.but or (), event, ledger, what)
+        present = []
+        for line in lines:
+            if line.away is None:
+                present.append(line)
+            else:
+                self._blame(f"arm {line.name!r} {what}, but is away", event.round, line.name)
+        return (None, present) if event.eligible is None else (present, [])
+
+    def _picked(
+        self,
+        event: AssignmentEvent,
+        ledger: Ledger,
+        named: list[Line] | None,
+        left_out: list[Line],
+    ) -> tuple[list[Line], list[Line]]:
+        """Return the arms that were served and those that the learner chose."""
+        served: dict[str, Line] = {}
+        chosen: dict[str, Line] = {}
+        listed = {line.name for line in left_out if named is None}
+        if named is not None:
+            listed = {line.name for line in named}
+        for pick in event.picks:
+            arm, line, wrong = pick.arm, ledger.lines.get(pick.arm), ""
+            if line is None:
+                self._blame(f"arm {arm!r} is not an arm of the pool", event.round, arm)
+                continue
+            if arm in served or arm in chosen:
+                self._blame(f"arm {arm!r} is picked twice in one request", event.round, arm)
+                continue
+            if line.away is not None:
+                wrong = f"arm {arm!r} is picked, but is away"
+            elif (arm in listed) == (named is None):
+                wrong = f"arm {arm!r} is picked, but was not eligible"
+            if wrong:
+                self._blame(wrong, event.round, arm)
+            (served if pick.reason == "fairness" else chosen)[arm] = line
+        return list(served.values()), list(chosen.values())
+
+    # -- answers ------------------------------------------------------------------------------
+
+    def _answer(self, event: AssignmentEvent) -> None:
+        """Hold an answer against what the request was given before, and remember it."""
+        request_id, round, instead_of = event.request_id, event.round, event.instead_of
+        request, first = f"request {request_id!r}", self._answers.get(request_id)
+        arms = tuple(pick.arm for pick in event.picks)
+        if instead_of is None:
+            if first is None:
+                self._answers.add(request_id, Given(round, arms))
+            else:
+                sentence = f"{request} was answered in round {first_round(first)}"
+                self._blame(sentence, round, event.arm)
+            return
+        if event.others:
+            self._blame("replaces one arm by several", round, instead_of)
+        if first is None:
+            if self._books.fresh and self._answers.has_all:
+                sentence = f"{request} is decided again, but was not answered before"
+                self._blame(sentence, round, instead_of)
+            self._answers.add_orphan(round)
+            return
+        known = given(first)
+        if instead_of not in known.rounds:
+            sentence = f"arm {instead_of!r} is replaced, but was not given {request}"
+            self._blame(sentence, round, instead_of)
+        elif instead_of in known.replaced:
+            self._blame(f"arm {instead_of!r} was replaced in {request} before", round, instead_of)
+        for arm in arms:
+            if arm in known.rounds:
+                before = known.rounds[arm]
+                sentence = f"arm {arm!r} was given {request} before, in round {before}"
+                self._blame(sentence, round, arm)
+        known.again(round, event.arm, instead_of)
+        self._answers.change(request_id, known)
 
     def _repeated(self, event: AssignmentEvent, ledger: Ledger) -> None:
-        """Hold a repeat against the first answer, where that is remembered."""
+        """Hold a repeat against the answer, where that is remembered."""
         self._tally.repeats += 1
         round, arm, request = event.round, event.arm, f"request {event.request_id!r}"
         first = self._answers.get(event.request_id)
-        if first is not None and first != (round, arm):
+        arms = tuple(pick.arm for pick in event.picks)
+        if event.away or event.back or event.eligible is not None or event.but is not None:
+            self._blame(f"repeats {request} and says more than its picks", round, arm)
+        elif first is not None and not given(first).fits(round, arms):
+            known = given(first)
             self._blame(
-                f"{request} was answered with arm {first[1]!r} in round {first[0]}, "
-                f"but its repeat says arm {arm!r}",
+                f"{request} was answered with {_listed(known.rounds)} in round {known.round}, "
+                f"but its repeat says {_listed(arms)}",
                 round,
                 arm,
             )
         elif first is None and (not 1 <= round <= ledger.rounds or self._answers.reach(round)):
             self._blame(f"repeats {request}, which was not answered in this round", round, arm)
-        elif event.epoch > self._terms.epoch:
+        elif event.epoch > self._books.terms.epoch:
             self._blame(f"repeats an answer of epoch {event.epoch}, which is to come", round, arm)
 
-    # -- epochs -------------------------------------------------------------------------------
+    # -- other records ------------------------------------------------------------------------
+
+    def waiting(self, event: WaitingEvent) -> None:
+        """Take in that a request waits; that it is answered once is the reader's to check."""
+        self._tally.waited += not event.repeat
+        self._demand_open(f"request {event.request_id!r} waits in")
+
+    def refused(self, event: RefusedEvent) -> None:
+        """Take in that the pool refused a request: that counts for nobody."""
+        self._demand_open(f"request {event.request_id!r} is refused by")
+
+    def controlled(self, event: ControlEvent) -> None:
+        """Take in a control that was obeyed: who sleeps must be away in the next assignment."""
+        self._demand_open(f"control {event.action!r} is for")
+        if event.action == "sleep":
+            self._asleep.update(event.arms)
+        elif event.action == "wake":
+            self._asleep.difference_update(event.arms)
+
+    def _demand_open(self, what: str) -> None:
+        ledger = self._books.ledger
+        self._books.miss_chunk(ledger.rounds if ledger is not None else 0)
+        if ledger is None and self._whole:
+            self._blame(f"{what} a pool that no complete epoch record opened", 0)
 
     def announced(self, event: EpochEvent) -> None:
-        """Take in an epoch record."""
-        if event.chunk == 0 and self._chunks.missing is not None:
-            self._miss_chunk(event.round)
-        blind = self._ledger is None and not self._whole
-        if blind and event.chunk and self._chunks.missing is None:
-            return  # the log begins within a complete record
-        try:
-            statement = self._chunks.add(event)
-        except Unreadable as why:
-            self._blame(why.sentence, event.round, why.arm)
-            return
-        if statement is None:
-            return
-        if self._ledger is not None:
-            self._change(statement, self._ledger)
-        elif statement.complete:
-            self._open(statement)
-        elif self._whole:
-            self._blame("changes a pool that no complete epoch record opened", event.round)
-
-    def _miss_chunk(self, round: int) -> None:
-        self._blame(f"comes before chunk {self._chunks.missing} of an epoch record", round)
-        self._chunks = Chunks()
-
-    def _open(self, new: Statement) -> None:
-        """Start from the first complete statement: a new pool's if the beginning is there."""
-        fresh = self._whole or new.round == 1
-        if fresh:
-            if new.round != 1:
-                self._blame(
-                    "opens the pool, but the rounds before it are not in the log", new.round
-                )
-            self._check_joined(new, new.stands)
-        self._check_bound(new, None if fresh else new.terms.bound)
-        self._start(new)
-
-    def _start(self, new: Statement) -> None:
-        if self._ledger is not None:
-            self._worst = self._worst_so_far()
-        self._ledger = Ledger(new.round - 1, new.stands, new.terms.bound)
-        self._settle(new, self._ledger)
-
-    def _change(self, new: Statement, ledger: Ledger) -> None:
-        """Hold a statement against the ledger, then take it over."""
-        terms, old, round = new.terms, self._terms, new.round
-        if terms.epoch < old.epoch or (terms.epoch == old.epoch and not new.complete):
-            self._blame(f"epoch {terms.epoch} is announced after epoch {old.epoch}", round)
-        elif terms.epoch == old.epoch:
-            self._check_same(new, ledger)
-        self._check_bound(new, old.bound)
-        if round != ledger.rounds + 1:
-            self._blame(
-                f"epoch {terms.epoch} is announced from this round on, but round "
-                f"{ledger.rounds + 1} is next",
-                round,
-            )
-            if new.complete:
-                self._start(new)
-                return
-        else:
-            self._check_stands(new, ledger)
-        ledger.restate(new.stands, terms.bound, complete=new.complete)
-        self._settle(new, ledger)
-
-    def _settle(self, new: Statement, ledger: Ledger) -> None:
-        self._tally.epochs += new.terms.epoch != self._terms.epoch
-        self._terms = new.terms
-        if ledger.is_overbooked():
-            self._blame("the quotas in force sum to more than 1", new.round)
-
-    def _check_bound(self, new: Statement, before: int | None) -> None:
-        """Allow a bound above the tolerance only from before, while a lower one takes effect."""
-        bound, tolerance = new.terms.bound, new.terms.tolerance
-        if bound is None:
-            return
-        if bound < floor(tolerance):
-            self._blame(f"the bound {bound} is below the tolerance {tolerance}", new.round)
-        elif bound > floor(tolerance) and (before is None or bound > before):
-            was = "there was none before" if before is None else f"it was {before} before"
-            self._blame(f"the bound {bound} is above the tolerance {tolerance}, {was}", new.round)
-
-    def _check_same(self, new: Statement, ledger: Ledger) -> None:
-        """Hold an epoch that is stated again against its first statement."""
-        quotas = {arm: stand.quota for arm, stand in new.stands.items()}
-        in_force = {arm: line.quota for arm, line in ledger.lines.items()}
-        if new.terms != self._terms or quotas != in_force:
-            self._blame(f"epoch {new.terms.epoch} is stated again with other terms", new.round)
-
-    def _check_stands(self, new: Statement, ledger: Ledger) -> None:
-        joined = {}
-        for arm, stand in new.stands.items():
-            line = ledger.lines.get(arm)
-            if line is None:
-                joined[arm] = stand
-                continue
-            entitled = line.entitled(ledger.rounds)
-            if (entitled, line.pulls) != (stand.entitled, stand.pulls):
-                self._blame(
-                    f"arm {arm!r} is said to be entitled to {stand.entitled} and to have "
-                    f"{stand.pulls} pulls; by the log it is {entitled} and {line.pulls}",
-                    new.round,
-                    arm,
-                )
-        if new.complete:
-            self._check_joined(new, joined)
-            return
-        for arm in joined:
-            self._blame(f"arm {arm!r} is not an arm of the pool", new.round, arm)
-
-    def _check_joined(self, new: Statement, joined: Mapping[str, Stand]) -> None:
-        for arm, stand in joined.items():
-            if stand.entitled or stand.pulls:
-                self._blame(
-                    f"arm {arm!r} is new, but is said to be entitled to {stand.entitled} and to "
-                    f"have {stand.pulls} pulls",
-                    new.round,
-                    arm,
-                )
+        """Take in an epoch record; an arm that leaves is not asleep when it joins again."""
+        self._books.announced(event)
+        if self._asleep and self._books.ledger is not None:
+            self._asleep.intersection_update(self._books.ledger.lines)
 
     def removed(self, event: RemovedEvent) -> None:
         """Take in that the pool was removed; what comes after it is a new pool."""
-        if self._chunks.missing is not None:
-            self._miss_chunk(event.rounds)
-        if self._ledger is not None:
-            if event.rounds != self._ledger.rounds:
-                self._blame(
-                    f"the pool is removed after {event.rounds} rounds, in the log are "
-                    f"{self._ledger.rounds}",
-                    event.rounds,
-                )
-            self._worst = self._worst_so_far()
-        elif self._whole:
-            self._blame("a pool is removed that no complete epoch record opened", event.rounds)
-        self._close()
+        self._books.miss_chunk(event.rounds)
+        ledger = self._books.ledger
+        if ledger is None:
+            if self._whole:
+                sentence = "a pool is removed that no complete epoch record opened"
+                self._blame(sentence, event.rounds)
+        elif event.rounds != ledger.rounds:
+            self._blame(
+                f"the pool is removed after {event.rounds} rounds, in the log are {ledger.rounds}",
+                event.rounds,
+            )
+        self._books.close()
+        self._answers = Answers(self._window)
+        self._asleep.clear()
         self._whole = True
 
     # -- what was seen ------------------------------------------------------------------------
 
-    def _worst_so_far(self) -> Worst | None:
-        if self._ledger is None:
-            return self._worst
-        now = self._ledger.worst()
-        return now if self._worst is None else closer(self._worst, now)
-
     def row(self, offences: int) -> PoolRow:
         """Return what was seen so far, with the number of its offences."""
-        tally, terms = self._tally, None if self._ledger is None else self._terms
-        worst, tolerated = self._worst_so_far() or (None, None)
+        tally, books = self._tally, self._books
+        terms = None if books.ledger is None else books.terms
+        worst, tolerated = books.worst() or (None, None)
         return PoolRow(
             pool=self.name,
             partition=self.partition,
             rounds=tally.rounds,
             forced=tally.forced,
-            learned=tally.rounds - tally.forced,
+            learned=tally.rounds + tally.more - tally.forced,
             unpromised=tally.unpromised,
             repeats=tally.repeats,
+            waited=tally.waited,
             uncovered=tally.uncovered,
-            epochs=tally.epochs,
+            epochs=books.epochs,
             rule=terms and terms.rule,
             bound=terms and terms.bound,
+            bank=terms and terms.bank,
             worst=worst,
             tolerated=tolerated,
+            longest_gap=books.longest_gap(),
             offences=offences,
         )
+
+
+def _listed(arms: Iterable[str]) -> str:
+    names = [repr(arm) for arm in arms]
+    return f"arm {names[0]}" if len(names) == 1 else f"arms {', '.join(names)}"

@@ -3,27 +3,32 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from fair_allocator.audit.deliveries import DELIVERIES, Deliveries
 from fair_allocator.audit.pool import PoolAudit
 from fair_allocator.audit.report import Offence, Report
+from fair_allocator.audit.waiting import WaitingRequests
 from fair_allocator.events import (
     AssignmentEvent,
+    ControlEvent,
     EpochEvent,
-    OutEvent,
+    Published,
+    RefusedEvent,
     RemovedEvent,
     TickEvent,
+    WaitingEvent,
 )
 
 WINDOW: Final = 10_000
 """Over how many answers of a pool request ids are compared; about 300 bytes each."""
 
-_Event = AssignmentEvent | EpochEvent | TickEvent | RemovedEvent
 
-_events: TypeAdapter[_Event] = TypeAdapter(OutEvent, config=ConfigDict(cache_strings="keys"))
+_events: TypeAdapter[Published] = TypeAdapter(
+    Annotated[Published, Field(discriminator="type")], config=ConfigDict(cache_strings="keys")
+)
 """Keeps no cache of values: ids do not come twice, and would only take memory."""
 
 
@@ -33,8 +38,9 @@ class _Partition:
 
     whole: bool
     deliveries: Deliveries
+    waiting: WaitingRequests
     answered: int = 0
-    """One above the last answered request's offset."""
+    """One above the offset of the last request that was answered or had to wait."""
     requests: int = 0
     rewards: int = 0
     controls: int = 0
@@ -112,7 +118,13 @@ class Audit:
             pool.assigned(event)
         elif isinstance(event, EpochEvent):
             pool.announced(event)
-        else:
+        elif isinstance(event, WaitingEvent):
+            pool.waiting(event)
+        elif isinstance(event, RefusedEvent):
+            pool.refused(event)
+        elif isinstance(event, ControlEvent):
+            pool.controlled(event)
+        elif isinstance(event, RemovedEvent):
             pool.removed(event)
 
     def report(self) -> Report:
@@ -124,7 +136,9 @@ class Audit:
 
     def _begin(self, partition: int, offset: int) -> None:
         whole = offset == 0 if self._whole is None else self._whole
-        self._partitions[partition] = _Partition(whole, Deliveries(self._deliveries))
+        self._partitions[partition] = _Partition(
+            whole, Deliveries(self._deliveries), WaitingRequests(has_all=whole)
+        )
 
     def _meet(self, name: str, partition: int) -> PoolAudit:
         whole = self._partitions[partition].whole
@@ -132,8 +146,11 @@ class Audit:
         self._pools[name] = pool
         return pool
 
-    def _fold(self, event: _Event, seen: _Partition) -> None:
-        """Check that inputs are folded in their order, and each request answered once."""
+    def _fold(self, event: Published, seen: _Partition) -> None:
+        """Check that inputs are folded in their order, and each request answered once.
+
+        A request that was refused is in the dead letters, which are not read here.
+        """
         folded = event.folded
         requests, rewards, controls = folded.requests, folded.rewards, folded.controls
         if requests < seen.requests or rewards < seen.rewards or controls < seen.controls:
@@ -146,6 +163,10 @@ class Audit:
             )
         seen.requests, seen.rewards, seen.controls = requests, rewards, controls
         if isinstance(event, AssignmentEvent):
+            if event.request_offset is not None:
+                if (wrong := seen.waiting.answer(event, event.request_offset)) is not None:
+                    self._offend(event.pool, wrong, event.round)
+                return
             if requests <= seen.answered:
                 self._offend(
                     event.pool,
@@ -153,6 +174,11 @@ class Audit:
                     event.round,
                 )
             seen.answered = requests
+        elif isinstance(event, WaitingEvent):
+            if (wrong := seen.waiting.add(event, seen.answered)) is not None:
+                self._offend(event.pool, wrong)
+            if event.instead_of is None:
+                seen.answered = requests
 
     def _offend(
         self, pool: str | None, sentence: str, round: int | None = None, arm: str | None = None
@@ -164,11 +190,11 @@ class Audit:
             self._first = Offence(*self._place, pool, round, arm, sentence)
 
 
-def _pool(event: _Event) -> str | None:
+def _pool(event: Published) -> str | None:
     return None if isinstance(event, TickEvent) else event.pool
 
 
-def _round(event: _Event) -> int | None:
+def _round(event: Published) -> int | None:
     return event.round if isinstance(event, AssignmentEvent | EpochEvent) else None
 
 

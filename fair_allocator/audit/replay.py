@@ -3,19 +3,44 @@
 Unlike the rest of the audit this does run the allocator's own code: it shows that the published
 decisions depend on the inputs, the configuration and the seed, and on nothing else. The order in
 which the input topics were interleaved is taken from the published records themselves.
+
+A request may be decided long after it was read, or be refused after it was answered or has waited.
+So one that was refused at once is folded, too, unless it was refused for what it is by itself: that
+may depend on limits and on the time of day. Where it stood among the rewards is not published; they
+are folded in the order of their times, as a poll hands them over.
+
+Releases before 0.2 refused the requests of a paused pool, and published where every arm stands
+after every control. Such a record is held against where the arms stand now.
 """
 
 import json
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from fair_allocator.audit.deliveries import Deliveries
 from fair_allocator.errors import OffsetGone
-from fair_allocator.events import DeadLetter, first_delivered
+from fair_allocator.events import DeadLetter, Refusal, first_delivered
 from fair_allocator.log.base import INPUTS, LogClient, Record
+from fair_allocator.log.interleaving import by_time
 from fair_allocator.shard import Shard, ShardSettings
+
+BY_ITSELF: Final = frozenset(
+    (
+        Refusal.TOO_LARGE,
+        Refusal.NOT_JSON,
+        Refusal.BAD_EVENT,
+        Refusal.BAD_KEY,
+        Refusal.WRONG_PARTITION,
+        Refusal.UNKNOWN_POOL,
+        Refusal.FROM_THE_FUTURE,
+    )
+)
+"""Why an input is refused before a pool looks at it."""
+
+_FOLDED: Final = re.compile(rb'"folded":\s*\{\s*"requests":\s*(\d+)')
 
 Progress = Callable[[int], None]
 """Told how many more published records were compared."""
@@ -98,11 +123,12 @@ class _Partition:
         self._shard = Shard(partition, settings)
         self._inputs = {topic: _Input(client, topic, partition) for topic in INPUTS}
         self._decided: deque[bytes | None] = deque()
-        self._unusable = {
-            (letter.topic, letter.offset)
+        self._refusals = {
+            (letter.topic, letter.offset): letter.reason
             for record in client.read("dead-letters", partition)
             if (letter := DeadLetter.read(record.value)) is not None
         }
+        self._taken = _taken(client, partition, self._refusals)
         for name, (pool, fingerprint) in pools.items():
             if settings.lives_here(name, partition):
                 self._shard.take_up(name, pool, fingerprint)
@@ -113,47 +139,123 @@ class _Partition:
         self._collect()
         if not self._decided:
             self._fold_up_to(published)
-        if not self._decided:
-            return "deciding again publishes nothing here"
-        decided = self._decided.popleft()
-        if decided == first_delivered(record.value or b""):
+        decided = self._decided[0] if self._decided else None
+        if decided is not None and decided == first_delivered(record.value or b""):
+            self._decided.popleft()
             return None
-        again = json.loads(decided or b"null")
         published.pop("redelivered", None)
-        # The same in other words is what another release wrote.
-        return None if again == published else _difference(again, published)
+        again = json.loads(decided or b"null")
+        if again == published:  # the same in other words is what another release wrote
+            self._decided.popleft()
+            return None
+        if published["type"] == "epoch" and published["complete"]:
+            return self._compare_standing(published, again)
+        if decided is None:
+            return "deciding again publishes nothing here"
+        return _difference(again, published)
+
+    def _compare_standing(self, published: Mapping[str, Any], again: Any) -> str | None:
+        """Hold where arms are said to stand against where they stand.
+
+        Other releases say so at other times; what this one says of a control instead is dropped.
+        """
+        hosted = self._shard.table.hosted(published["pool"])
+        instead = again is not None and again["type"] in ("control", "epoch")
+        if instead and again["pool"] == published["pool"] and not again.get("complete"):
+            self._decided.popleft()
+        if hosted is None:
+            return f"there is no pool {published['pool']!r}"
+        epoch = hosted.pool.in_force(set(published["arms"]) & hosted.pool.columns.index.keys())
+        stand = {
+            "epoch": epoch.number,
+            "round": epoch.round,
+            "bound": epoch.bound,
+            "arms": {
+                arm: {"quota": str(each.quota), "entitled": str(each.entitled), "pulls": each.pulls}
+                for arm, each in epoch.arms.items()
+            },
+        }
+        said = {name: published[name] for name in stand}
+        said["arms"] = {
+            arm: {name: each[name] for name in ("quota", "entitled", "pulls")}
+            for arm, each in published["arms"].items()
+        }
+        if said == stand:
+            return None
+        return _difference({**published, **stand}, {**published, **said})
 
     def shard_at_the_end(self) -> Shard:
         """Fold what came after the last published record."""
-        for topic, unread in self._inputs.items():
+        for unread in self._inputs.values():
             for record in unread.up_to(None):
-                if (topic, record.offset) in self._unusable:
-                    self._shard.offsets[topic] = record.offset + 1
-                else:
-                    self._shard.fold([record], record.timestamp)
+                self._fold(record)
         return self._shard
 
     def _fold_up_to(self, published: Mapping[str, Any]) -> None:
-        """Fold what had been folded; the record's own cause is the last request or control."""
-        causes = []
-        for topic in ("rewards", "controls", "requests"):
+        """Fold what had been folded; the record's own cause is the last request or control.
+
+        If there is neither, it is the last reward or decline, or time.
+        """
+        before: list[list[Record]] = []
+        causes: list[Record] = []
+        for topic in INPUTS:
+            block: list[Record] = []
             for record in self._inputs[topic].up_to(published["folded"][topic]):
-                if (topic, record.offset) in self._unusable:
-                    self._shard.offsets[topic] = record.offset + 1
-                elif topic == "rewards":
-                    self._shard.fold([record], record.timestamp)
-                else:
-                    causes.append(record)
-        for record in causes:
-            self._shard.fold([record], record.timestamp)
+                quiet = topic == "rewards" or self._refusal_of(record) is not None
+                (block if quiet else causes).append(record)
+            if block:
+                before.append(block)
+        for record in (*(by_time(before) if before else ()), *causes):
+            self._fold(record)
         if published["type"] == "tick":
             self._shard.tick(published["clock"])
         self._collect()
+
+    def _refusal_of(self, record: Record) -> Refusal | None:
+        """Return why an input was refused when it was read."""
+        if record.topic == "requests" and record.offset in self._taken:
+            return None  # refused later, if at all
+        return self._refusals.get((record.topic, record.offset))
+
+    def _fold(self, record: Record) -> None:
+        """Fold an input, or pass it over if it was refused before a pool looked at it."""
+        reason = self._refusal_of(record)
+        if reason is not None and self._is_passed_over(record, reason):
+            self._shard.offsets[record.topic] = record.offset + 1
+        else:
+            self._shard.fold([record], record.timestamp)
+
+    def _is_passed_over(self, record: Record, reason: Refusal) -> bool:
+        if record.topic == "controls" or reason in BY_ITSELF:
+            return True
+        if reason is Refusal.PAUSED:
+            hosted = self._shard.table.hosted(json.loads(record.value or b"")["pool"])
+            return hosted is None or hosted.hosting.when_busy == "wait"
+        return False
 
     def _collect(self) -> None:
         for outgoing in self._shard.cut():
             if outgoing.topic == "assignments":
                 self._decided.append(outgoing.value)
+
+
+def _taken(
+    client: LogClient, partition: int, refusals: Mapping[tuple[str, int], Refusal]
+) -> set[int]:
+    """Return the requests with a dead letter that have a record of when they were read."""
+    offsets = {offset for topic, offset in refusals if topic == "requests"}
+    taken: set[int] = set()
+    if offsets:
+        for record in client.read("assignments", partition):
+            place = _FOLDED.search(record.value or b"")
+            if place is None or int(place[1]) - 1 in offsets:
+                event = json.loads(record.value or b"")
+                offset = event["folded"]["requests"] - 1
+                own = event.get("request_offset", offset) == offset
+                kinds = ("assignment", "waiting", "refused")
+                if event["type"] in kinds and (own or event.get("repeat")):
+                    taken.add(offset)  # more than were asked for do no harm
+    return taken
 
 
 class _Input:

@@ -46,19 +46,23 @@ class PoolRow:
     Attributes
     ----------
     rounds, forced, learned
-        Rounds audited, and how many of them served a quota or were the learner's.
+        Rounds audited, and how many of their picks served a quota or were the learner's.
     unpromised
         Rounds audited under rule "none", which promises nothing: fairness was not checked.
     repeats
         Answers published again, which count nothing.
+    waited
+        How often a request had to wait, since nobody could take it or the pool was paused.
     uncovered
         Assignments before the first complete epoch record of a log without its beginning.
     epochs
         Epochs in force over these rounds.
-    rule, bound
+    rule, bound, bank
         In force at the end; None if the pool was removed, or nothing of it is covered.
     worst, tolerated
         The shortfall that came closest to its bound, or went furthest beyond it, and that bound.
+    longest_gap
+        The longest wait of an arm with a quota for a pull, in slots of requests that it could take.
     offences
         How many were found.
     """
@@ -70,12 +74,15 @@ class PoolRow:
     learned: int
     unpromised: int
     repeats: int
+    waited: int
     uncovered: int
     epochs: int
     rule: str | None
     bound: int | None
+    bank: int | None
     worst: int | None
     tolerated: int | None
+    longest_gap: int | None
     offences: int
 
 
@@ -85,9 +92,11 @@ _COLUMNS = (
     "rounds",
     "worst shortfall",
     "tolerated",
+    "longest gap",
     "fairness",
     "learner",
     "repeats",
+    "waited",
     "epochs",
     "not covered",
     "offences",
@@ -149,9 +158,11 @@ def _cells(row: PoolRow) -> tuple[str, ...]:
         row.rounds,
         row.worst,
         row.tolerated,
+        row.longest_gap,
         row.forced,
         row.learned,
         row.repeats,
+        row.waited,
         row.epochs,
         row.uncovered,
         row.offences,

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from fair_allocator.audit.ledger import Stand
-from fair_allocator.events import EpochEvent
+from fair_allocator.audit.line import Stand
+from fair_allocator.events import EpochEvent, StatedArm
 
 _NUMBER: Final = re.compile(r"[0-9]{1,999}(?:/[0-9]{1,999}|\.[0-9]{1,999})?")
 """No sign, no exponent: "1e999999999" is short to write and fills the memory."""
@@ -28,17 +28,23 @@ class Terms(NamedTuple):
     rule: str
     tolerance: Fraction
     bound: int | None
+    requests: str = "plain"
+    bank: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """An epoch record: from `round` on these terms are in force, and these quotas."""
+    """An epoch record: from `round` on these terms are in force, and these quotas.
+
+    One that is not complete says who `left`, and may name arms that join.
+    """
 
     terms: Terms
     round: int
     complete: bool
     chunks: int
     stands: dict[str, Stand]
+    left: tuple[str, ...] = ()
 
 
 class Chunks:
@@ -101,9 +107,33 @@ def read_statement(event: EpochEvent) -> Statement:
             raise Unreadable(f"arm {arm!r}: quota {quota} is above 1", arm)
         if standing.pulls < 0:
             raise Unreadable(f"arm {arm!r} cannot have {standing.pulls} pulls", arm)
-        stands[arm] = Stand(quota, entitled, standing.pulls)
-    terms = Terms(event.epoch, event.rule, tolerance, event.bound)
-    return Statement(terms, event.round, event.complete, event.chunks, stands)
+        cap, capped = _read_cap(arm, standing, quota)
+        stands[arm] = Stand(quota, entitled, standing.pulls, cap, capped, standing.away)
+    terms = Terms(
+        event.epoch, event.rule, tolerance, event.bound, event.requests, _read_bank(event)
+    )
+    left = () if event.complete else event.left
+    return Statement(terms, event.round, event.complete, event.chunks, stands, left)
+
+
+def _read_bank(event: EpochEvent) -> int | None:
+    if event.bank is not None and event.bank < 1:
+        raise Unreadable(f"a bank of {event.bank} is below 1")
+    return event.bank
+
+
+def _read_cap(
+    arm: str, standing: StatedArm, quota: Fraction
+) -> tuple[Fraction | None, Fraction | None]:
+    """Read an arm's cap and what it allows so far; both are there or none."""
+    if standing.cap is None and standing.capped is None:
+        return None, None
+    if standing.cap is None or standing.capped is None:
+        raise Unreadable(f"arm {arm!r}: a cap goes with what it allows so far", arm)
+    cap = read_fraction(standing.cap, "cap", arm)
+    if not quota <= cap <= 1:
+        raise Unreadable(f"arm {arm!r}: the cap {cap} is not from its quota {quota} to 1", arm)
+    return cap, read_fraction(standing.capped, "what the cap allows", arm)
 
 
 def read_fraction(text: str, what: str, arm: str | None = None) -> Fraction:

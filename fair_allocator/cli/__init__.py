@@ -20,7 +20,7 @@ from fair_allocator.errors import EX_CONFIG, EX_SOFTWARE, FairAllocatorError, In
 __all__ = ["main"]
 
 _COMMANDS: Final = {
-    "demo": "fair_allocator.demo.command",
+    "demo": "fair_allocator.cli.demo",
     "run": "fair_allocator.cli.run",
     "check-config": "fair_allocator.cli.check_config",
     "topics": "fair_allocator.cli.topics",

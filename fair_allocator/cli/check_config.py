@@ -1,6 +1,7 @@
 """`check-config`: what the configuration promises, before anything runs."""
 
 import argparse
+import sys
 from dataclasses import asdict
 
 from fair_allocator.cli.options import (
@@ -11,7 +12,7 @@ from fair_allocator.cli.options import (
     configuration_of,
 )
 from fair_allocator.cli.printing import print_json, print_table, shown
-from fair_allocator.config import TEMPLATE, guarantees, token_of
+from fair_allocator.config import TEMPLATE, PoolGuarantee, guarantees, token_of
 from fair_allocator.wiring import service_settings
 
 
@@ -21,8 +22,10 @@ def add(subparsers: Subparsers) -> None:
         subparsers,
         "check-config",
         "check the configuration, and show what it guarantees",
-        "Shows for each pool the rule in force and by how many pulls an arm may ever fall short\n"
-        "of its entitlement. Exits 78 if the configuration cannot be served.",
+        "Shows for each pool the rule in force, by how many pulls an arm may ever fall short of\n"
+        "its entitlement, how long it may go without a pull, and what becomes of requests that\n"
+        "nobody can take. Warns of settings that make no sense together. Exits 78 if the\n"
+        "configuration cannot be served.",
         "check-config --config fair-allocator.toml",
         run,
     )
@@ -36,6 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
     service_settings(configuration, configuration.log.partitions)
     token_of(configuration.observe)
     pools = guarantees(configuration)
+    for pool in pools:
+        for warning in pool.warnings:
+            print(f"warning: pools.{shown(pool.name)}: {warning}", file=sys.stderr)
     if arguments.json:
         print_json({"pools": [asdict(pool) for pool in pools]})
         return 0
@@ -43,7 +49,19 @@ def run(arguments: argparse.Namespace) -> int:
         print("no pools are configured: they come by controls")
         return 0
     print_table(
-        ("pool", "arms", "promised", "rule in force", "short by at most", "learner", "its cost"),
+        (
+            "pool",
+            "arms",
+            "promised",
+            "rule in force",
+            "short by at most",
+            "bank",
+            "longest gap",
+            "requests",
+            "when busy",
+            "learner",
+            "its cost",
+        ),
         [
             (
                 shown(pool.name),
@@ -51,12 +69,26 @@ def run(arguments: argparse.Namespace) -> int:
                 f"{pool.promised:.1%}",
                 pool.rule,
                 "any number" if pool.bound is None else str(pool.bound),
+                "none" if pool.bank is None else str(pool.bank),
+                "any" if pool.longest_gap is None else f"{pool.longest_gap:,}",
+                pool.requests,
+                _when_busy(pool),
                 pool.learner,
                 pool.cost,
             )
             for pool in pools
         ],
     )
+    for pool in pools:
+        if pool.window is not None:
+            print(f"{shown(pool.name)}: {pool.sentences[2]}")
     if TEMPLATE in configuration.pools:
         print(f"{TEMPLATE} is the template of pools made on demand")
     return 0
+
+
+def _when_busy(pool: PoolGuarantee) -> str:
+    """Return what becomes of a request that nobody can take, or that is declined."""
+    waits = pool.when_busy == "wait" and pool.wait_timeout is not None
+    text = pool.when_busy + (f" {pool.wait_timeout:g} s" if waits else "")
+    return text + (", reassign" if pool.reassign else "")

@@ -17,11 +17,12 @@ from fair_allocator.cli.options import (
     add_json,
     configuration_of,
 )
-from fair_allocator.cli.printing import bar, counted, moment, print_json, shown
+from fair_allocator.cli.printing import bar, moment, print_json, shown
 from fair_allocator.errors import OffsetGone
-from fair_allocator.events import DeadLetter, Reason
+from fair_allocator.events import DeadLetter, Refusal
+from fair_allocator.events.wire import to_json
 from fair_allocator.log import Incoming, LogClient
-from fair_allocator.shard.journal import to_json
+from fair_allocator.text import counted, to_bytes
 from fair_allocator.wiring import open_client
 
 TOPIC: Final = "dead-letters"
@@ -58,7 +59,7 @@ class Letter:
         if not keyed:
             return Incoming(self.content.topic, key, value, self.content.partition)
         if (pool := self.pool) is not None:
-            key = pool.encode("utf-8", "surrogatepass")
+            key = to_bytes(pool)
         return Incoming(self.content.topic, key, value)
 
 
@@ -97,7 +98,7 @@ def add(subparsers: Subparsers) -> None:
     replay.add_argument("--dry-run", action="store_true", help="only say what would be sent")
     for each in (listing, replay):
         add_config(each)
-        each.add_argument("--reason", choices=[reason.value for reason in Reason])
+        each.add_argument("--reason", choices=[reason.value for reason in Refusal])
         each.add_argument("--pool", metavar="NAME")
         add_json(each)
 

@@ -1,13 +1,10 @@
 """`export`: the state of every pool into a file."""
 
 import argparse
-import os
 import sys
-from collections.abc import Iterable
-from contextlib import closing, suppress
+from contextlib import closing
 from itertools import chain
 
-from fair_allocator.cli import state_file
 from fair_allocator.cli.options import (
     BadUsage,
     Subparsers,
@@ -15,8 +12,9 @@ from fair_allocator.cli.options import (
     add_config,
     configuration_of,
 )
-from fair_allocator.cli.printing import counted
-from fair_allocator.cli.shards import read_shards
+from fair_allocator.cli.printing import with_bar
+from fair_allocator.text import counted
+from fair_allocator.transfer import read_shards, state_file
 from fair_allocator.wiring import open_client, shard_settings
 
 
@@ -43,32 +41,18 @@ def run(arguments: argparse.Namespace) -> int:
     configuration = configuration_of(arguments)
     with closing(open_client(configuration)) as client:
         partitions = client.partitions
-        lines = state_file.write(read_shards(client, shard_settings(configuration, partitions)))
+        shards = read_shards(client, shard_settings(configuration, partitions))
+        lines = state_file.write(with_bar("reading the journal", shards, partitions))
         # The first line comes when all was read: nothing is written if the log cannot be read.
         lines = chain([next(lines)], lines)
         if arguments.out == "-":
             sys.stdout.buffer.writelines(lines)
             sys.stdout.buffer.flush()
             return 0
-        count = _write(arguments.out, lines)
+        try:
+            count = state_file.write_file(arguments.out, lines)
+        except OSError as error:
+            raise BadUsage(f"{arguments.out}: cannot be written: {error.strerror}") from None
     pools = count - len(("header", "checksum"))
     print(f"{arguments.out}: {counted(pools, 'pool')} of {counted(partitions, 'partition')}")
     return 0
-
-
-def _write(path: str, lines: Iterable[bytes]) -> int:
-    """Write a file whole or not at all; return the number of its lines."""
-    beside, count = f"{path}.{os.getpid()}.part", 0
-    try:
-        with open(beside, "xb") as file:
-            for line in lines:
-                file.write(line)
-                count += 1
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except OSError as error:
-        with suppress(OSError):
-            os.unlink(beside)
-        raise BadUsage(f"{path}: cannot be written: {error.strerror}") from None
-    return count

@@ -1,20 +1,9 @@
-"""`import`: the pools of an export into a new log.
-
-The pools become the first snapshot of each partition's journal. Its parts are committed first
-and mean nothing by themselves; the manifests that make them count follow in one transaction,
-each with an empty entry, by which a damaged import is told from an empty log. So an import that
-is interrupted has not happened.
-"""
+"""`import`: the pools of an export into a new log."""
 
 import argparse
-import time
-from collections.abc import Sequence
 from contextlib import closing
-from typing import Final
 
-from fair_allocator.cli import state_file
 from fair_allocator.cli.options import (
-    CheckFailed,
     Subparsers,
     add_command,
     add_config,
@@ -22,21 +11,10 @@ from fair_allocator.cli.options import (
     configuration_of,
     reading,
 )
-from fair_allocator.cli.printing import bar, counted
-from fair_allocator.cli.state_file import StateFile
-from fair_allocator.errors import ConfigurationError, InvalidPool, InvalidState, LogUnavailable
-from fair_allocator.log import INPUTS, JOURNAL, Log, Outgoing
-from fair_allocator.log.partitioner import partition_for
-from fair_allocator.shard import Shard, ShardSettings, Snapshots, restore
-from fair_allocator.shard.journal import ENTRY, Draft, to_json
-from fair_allocator.shard.outbox import Outbox
+from fair_allocator.cli.printing import bar
+from fair_allocator.text import counted
+from fair_allocator.transfer import import_shards, place_pools, state_file
 from fair_allocator.wiring import open_log, shard_settings
-
-_GAIN_SECONDS: Final = 30.0
-"""How long the log may take to hand its partitions over."""
-
-_BEFORE: Final = 1
-"""The number of the entry that an import stands for: the next one cannot do without it."""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -62,118 +40,13 @@ def run(arguments: argparse.Namespace) -> int:
     settings = shard_settings(configuration, configuration.log.partitions)
     with reading(arguments.file) as file:
         content = state_file.read(file, called(arguments.file))
-    shards = _placed(content, settings, called(arguments.file))
-    # In every partition or in none: half an import could be neither served nor done over.
-    with closing(open_log(configuration, exactly_once=True)) as log:
-        _own(log, settings.partitions)
-        _require_new(log, settings)
-        _write(log, shards, content.checksum, configuration.snapshots.chunk_bytes)
+    shards = place_pools(content, settings, called(arguments.file))
+    with (
+        closing(open_log(configuration, exactly_once=True)) as log,
+        bar("importing", len(shards)) as progress,
+    ):
+        chunk_bytes = configuration.snapshots.chunk_bytes
+        import_shards(log, shards, content.checksum, chunk_bytes, progress.advance)
     pools, partitions = len(content.pools), settings.partitions
     print(f"{counted(pools, 'pool')} imported into {counted(partitions, 'partition')}")
     return 0
-
-
-# -- what is checked ----------------------------------------------------------------------------
-
-
-def _placed(content: StateFile, settings: ShardSettings, name: str) -> list[Shard]:
-    """Return shards with the pools that belong to each from now on."""
-    shards = [Shard(partition, settings) for partition in range(settings.partitions)]
-    if settings.partitioner == "none" and len(content.origins) != settings.partitions:
-        raise ConfigurationError(
-            f"{name}: was exported from {len(content.origins)} partitions, and with "
-            f'log.partitioner = "none" nothing says where its pools belong among '
-            f"{settings.partitions}: configure as many, or a partitioner"
-        )
-    for number, line in enumerate(content.pools, start=2):
-        table = shards[_home(line.name, line.partition, settings)].table
-        if line.name in table:
-            raise CheckFailed(f"{name}:{number}: pool {line.name!r} comes twice")
-        try:
-            table.load(to_json({line.name: line.state}).encode("utf-8", "surrogatepass"))
-        except (InvalidPool, InvalidState, LookupError, TypeError, ValueError) as error:
-            raise CheckFailed(f"{name}:{number}: pool {line.name!r}: {error}") from error
-        table.clock = max(table.clock, content.origins[line.partition].clock)
-    for origin in content.origins.values():
-        for pool, fingerprint in origin.applied.items():
-            home = _home(pool, origin.partition, settings)
-            shards[home].table.applied[pool] = fingerprint
-    return shards
-
-
-def _home(pool: str, partition: int, settings: ShardSettings) -> int:
-    key = pool.encode("utf-8", "surrogatepass")
-    home = partition_for(key, settings.partitions, settings.partitioner)
-    return partition if home is None else home
-
-
-class _Owner:
-    """Takes whatever partitions it is given."""
-
-    def __init__(self) -> None:
-        self.owned: set[int] = set()
-
-    def gained(self, partitions: Sequence[int]) -> None:
-        self.owned.update(partitions)
-
-    def losing(self, partitions: Sequence[int]) -> None:
-        """Nothing is left uncommitted between two polls."""
-
-    def lost(self, partitions: Sequence[int]) -> None:
-        self.owned.difference_update(partitions)
-
-
-def _own(log: Log, partitions: int) -> None:
-    """Open a log and wait until all of it is ours."""
-    owner = _Owner()
-    log.open(owner)
-    deadline = time.monotonic() + _GAIN_SECONDS
-    while len(owner.owned) < partitions:
-        if time.monotonic() > deadline:
-            raise LogUnavailable("other services hold partitions of the log: stop them first")
-        log.poll(0.0, 1)
-
-
-def _require_new(log: Log, settings: ShardSettings) -> None:
-    for partition in range(settings.partitions):
-        shard, _ = restore(log, partition, settings)
-        if shard.seq or log.committed(partition).offsets:
-            raise ConfigurationError(
-                f"the log has been served already (partition {partition} has "
-                f"{counted(len(shard.table), 'pool')}): an import needs a new one, name another"
-            )
-
-
-# -- what is written ----------------------------------------------------------------------------
-
-
-def _write(log: Log, shards: Sequence[Shard], checksum: str, chunk_bytes: int) -> None:
-    nothing_read = dict.fromkeys(INPUTS, 0)
-    decisive: list[Outgoing] = []
-    with bar("importing", len(shards)) as progress:
-        for shard in shards:
-            table = shard.table
-            shard.adopt(_BEFORE, checksum, 0, table.clock, nothing_read, table.applied, 0)
-            snapshots = Snapshots(shard, 1, chunk_bytes)
-            partitions = shard.settings.partitions
-            entry = Draft(_BEFORE + 1, shard.writer, table.clock, nothing_read, partitions)
-            first = Outgoing(JOURNAL, shard.partition, ENTRY, entry.encode(shard.chain)[0])
-            records = snapshots.records([first], whole=True)
-            if len(table):  # else there are no parts, and this is the manifest
-                snapshots.committed(log.commit(records, {}, {}), round(time.time() * 1000))
-                records = snapshots.records([], whole=True)
-            decisive += [*_standings(shard), *records, first]
-            progress.advance(1)
-        offsets = {(topic, shard.partition): 0 for shard in shards for topic in INPUTS}
-        log.commit(decisive, offsets, {})
-
-
-def _standings(shard: Shard) -> list[Outgoing]:
-    """Return the records that open the pools for an audit of the new log."""
-    outbox = Outbox(shard.partition, shard.offsets)
-    for name in sorted(shard.table):
-        hosted = shard.table.hosted(name)
-        if hosted is not None:
-            hosted.stood = 0
-            outbox.standing(hosted.pool)
-    return outbox.take()

@@ -1,11 +1,13 @@
 """`inspect`: where the pools stand, whether a service runs or not."""
 
 import argparse
+from collections.abc import Iterator
 from contextlib import closing
 from fractions import Fraction
 from math import floor
-from typing import Any
+from typing import Any, Final
 
+from fair_allocator.cli import inspected
 from fair_allocator.cli.options import (
     BadUsage,
     CheckFailed,
@@ -15,13 +17,18 @@ from fair_allocator.cli.options import (
     add_json,
     configuration_of,
 )
-from fair_allocator.cli.printing import counted, moment, print_json, print_table, shown
-from fair_allocator.cli.shards import read_shards
+from fair_allocator.cli.printing import moment, print_json, print_table, shown, with_bar
 from fair_allocator.log import LogClient
 from fair_allocator.log.partitioner import partition_for
 from fair_allocator.shard import Shard, ShardSettings
 from fair_allocator.shard.hosted import HostedPool
+from fair_allocator.text import counted, to_bytes
+from fair_allocator.transfer import read_shards
 from fair_allocator.wiring import open_client, shard_settings
+
+MOST_WAITING: Final = 10
+MOST_NAMED: Final = 5
+"""How many requests that wait are shown, and how many arms of each."""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -31,7 +38,7 @@ def add(subparsers: Subparsers) -> None:
         "inspect",
         "show where the pools stand",
         "Shows the state of the shards as of their last commit, without disturbing a service that\n"
-        "runs: every pool, or one pool with its arms.",
+        "runs: every pool, or one pool with its arms and the requests that wait.",
         "inspect --pool tasks",
         run,
     )
@@ -53,12 +60,12 @@ def run(arguments: argparse.Namespace) -> int:
             partitions = range(arguments.partition, arguments.partition + 1)
         if arguments.pool is not None:
             shard, hosted = _find(client, settings, partitions, arguments.pool)
-            shards, pools = [_shard(shard)], [_pool(arguments.pool, hosted) | _arms(hosted)]
-            shards[0]["pools"] = pools
+            pools = [inspected.pool(arguments.pool, hosted) | inspected.detail(hosted)]
+            shards = [inspected.shard(shard) | {"pools": pools}]
         else:
             shards = [
-                _shard(shard) | {"pools": _pools(shard)}
-                for shard in read_shards(client, settings, partitions)
+                inspected.shard(shard) | {"pools": inspected.pools(shard)}
+                for shard in _read(client, settings, partitions)
             ]
     if arguments.json:
         print_json({"partitions": shards})
@@ -69,76 +76,23 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _read(client: LogClient, settings: ShardSettings, partitions: range) -> Iterator[Shard]:
+    shards = read_shards(client, settings, partitions)
+    return with_bar("reading the journal", shards, len(partitions))
+
+
 def _find(
     client: LogClient, settings: ShardSettings, partitions: range, name: str
 ) -> tuple[Shard, HostedPool]:
     """Find a pool where its name belongs, or else anywhere."""
-    key = name.encode("utf-8", "surrogatepass")
-    home = partition_for(key, settings.partitions, settings.partitioner)
+    home = partition_for(to_bytes(name), settings.partitions, settings.partitioner)
     likely = range(0) if home not in partitions or home is None else range(home, home + 1)
     for some in (likely, partitions):
-        for shard in read_shards(client, settings, some):
+        for shard in _read(client, settings, some):
             hosted = shard.table.hosted(name)
             if hosted is not None:
                 return shard, hosted
     raise CheckFailed(f"there is no pool {name!r}")
-
-
-# -- plain data ---------------------------------------------------------------------------------
-
-
-def _shard(shard: Shard) -> dict[str, Any]:
-    return {
-        "partition": shard.partition,
-        "entry": shard.seq,
-        "clock": shard.table.clock,
-        "offsets": dict(shard.offsets),
-    }
-
-
-def _pools(shard: Shard) -> list[dict[str, Any]]:
-    hosted = ((name, shard.table.hosted(name)) for name in sorted(shard.table))
-    return [_pool(name, each) for name, each in hosted if each is not None]
-
-
-def _pool(name: str, hosted: HostedPool) -> dict[str, Any]:
-    pool, hosting = hosted.pool, hosted.hosting
-    return {
-        "pool": name,
-        "rounds": pool.rounds,
-        "arms": pool.size,
-        "rule": pool.guarantee.rule,
-        "bound": pool.guarantee.bound,
-        "wanted_bound": pool.guarantee.wanted,
-        "worst_shortfall": pool.peak_violation(),
-        "open": pool.open,
-        "epoch": pool.epoch,
-        "learner": pool.learner.name,
-        "reward_timeout_ms": hosting.reward_timeout,
-        "default_reward": hosting.default_reward,
-        "on_demand": hosting.on_demand,
-        "paused": hosting.paused,
-    }
-
-
-def _arms(hosted: HostedPool) -> dict[str, Any]:
-    pool = hosted.pool
-    quotas, entitled, pulls = pool.quotas_in_force, pool.entitled, pool.pulls
-    shortfalls, means, pending = pool.shortfalls(), pool.means, pool.pending
-    return {
-        "standing": [
-            {
-                "arm": arm,
-                "quota": str(quotas[arm]),
-                "entitled": str(entitled[arm]),
-                "pulls": pulls[arm],
-                "shortfall": shortfalls[arm],
-                "mean": means[arm],
-                "open": pending[arm],
-            }
-            for arm in pool.arms
-        ]
-    }
 
 
 # -- text ---------------------------------------------------------------------------------------
@@ -157,6 +111,7 @@ def _print_shards(shards: list[dict[str, Any]]) -> None:
                     "bound",
                     "worst shortfall",
                     "open",
+                    "waiting",
                     "epoch",
                     "learner",
                     "",
@@ -170,6 +125,7 @@ def _print_shards(shards: list[dict[str, Any]]) -> None:
                         pool["bound"],
                         pool["worst_shortfall"],
                         pool["open"],
+                        pool["waiting"],
                         pool["epoch"],
                         pool["learner"],
                         _marks(pool),
@@ -203,21 +159,76 @@ def _print_pool(shard: dict[str, Any], pool: dict[str, Any]) -> None:
         f"{pool['rule']}: {promise}; worst shortfall {pool['worst_shortfall']}; "
         f"{pool['open']:,} open; learner {pool['learner']}{_in_brackets(_marks(pool))}"
     )
-    print_table(
-        ("arm", "quota", "entitled", "pulls", "shortfall", "mean", "open"),
-        [
-            (
-                shown(arm["arm"]),
-                arm["quota"],
-                _decimal(arm["entitled"]),
-                arm["pulls"],
-                arm["shortfall"],
-                arm["mean"],
-                arm["open"],
-            )
-            for arm in pool["standing"]
-        ],
-    )
+    print(_service(pool))
+    _print_arms(pool["standing"])
+    _print_waiting(pool["waiting_requests"])
+
+
+def _service(pool: dict[str, Any]) -> str:
+    """Return how the pool's requests are served, in a line."""
+    gap, most = counted(pool["longest_gap"], "slot"), pool["longest_gap_bound"]
+    words = [
+        f"requests {pool['requests']}",
+        "no bank" if pool["bank"] is None else f"bank {pool['bank']:,}",
+        f"longest gap {gap}" + (f", {most:,} allowed" if most is not None else ""),
+    ]
+    if pool["requests"] == "any":
+        words.append(f"{pool['asleep']:,} asleep, {pool['busy']:,} busy")
+    words.append(f"{pool['waiting']:,} waiting")
+    words.append(f"when busy: {pool['when_busy']}")
+    if pool["wait_timeout_ms"] is not None:
+        words[-1] += f", for at most {pool['wait_timeout_ms'] / 1000:g} s"
+    if pool["reassign"]:
+        words.append("decided again when declined or late")
+    return "; ".join(words)
+
+
+def _print_arms(arms: list[dict[str, Any]]) -> None:
+    """Print a row for each arm; columns that say nothing of any arm are left out."""
+    columns: dict[str, list[object]] = {
+        "arm": [shown(arm["arm"]) for arm in arms],
+        "quota": [arm["quota"] for arm in arms],
+        "entitled": [_decimal(arm["entitled"]) for arm in arms],
+        "pulls": [arm["pulls"] for arm in arms],
+        "shortfall": [arm["shortfall"] for arm in arms],
+        "mean": [arm["mean"] for arm in arms],
+        "open": [arm["open"] for arm in arms],
+        "gap": [arm["gap"] for arm in arms],
+    }
+    rare: dict[str, list[object]] = {
+        "max open": [arm["max_open"] for arm in arms],
+        "cap": [arm["cap"] for arm in arms],
+        "state": [arm["state"] for arm in arms],
+        "tags": [", ".join(map(shown, arm["tags"])) or None for arm in arms],
+    }
+    columns |= {title: column for title, column in rare.items() if any(column)}
+    print_table(tuple(columns), list(zip(*columns.values(), strict=True)))
+
+
+def _print_waiting(waiting: list[dict[str, Any]]) -> None:
+    """Print the requests that have waited longest."""
+    if not waiting:
+        return
+    print()
+    rows = [
+        (shown(each["request_id"]), moment(each["since"]), _wish(each))
+        for each in waiting[:MOST_WAITING]
+    ]
+    print_table(("waiting request", "since", "asks for"), rows)
+    if len(waiting) > MOST_WAITING:
+        print(f"and {len(waiting) - MOST_WAITING:,} more")
+
+
+def _wish(each: dict[str, Any]) -> str:
+    """Return what a request asks for, in words."""
+    words = counted(each["slots"], "arm") if each["slots"] > 1 else "an arm"
+    if each["needs"] is not None:
+        words += f" with {shown(each['needs'])}"
+    elif (eligible := each["eligible"]) is not None:
+        some = ", ".join(map(shown, eligible[:MOST_NAMED]))
+        more = len(eligible) - MOST_NAMED
+        words += f" among {some}" + (f" and {more:,} more" if more > 0 else "")
+    return words + (f", instead of {shown(each['instead_of'])}" if each["instead_of"] else "")
 
 
 def _in_brackets(text: str) -> str:

@@ -4,14 +4,16 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from io import BufferedIOBase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
+Thing = TypeVar("Thing")
 
 
 def shown(text: str) -> str:
@@ -21,15 +23,6 @@ def shown(text: str) -> str:
     ('tasks', "'\\x1b[2J'")
     """
     return text if text.isprintable() and text else ascii(text)
-
-
-def counted(count: int, word: str) -> str:
-    """Return a number of things in words.
-
-    >>> counted(1, "pool"), counted(2_000, "pool")
-    ('1 pool', '2,000 pools')
-    """
-    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
 
 
 def moment(milliseconds: int) -> str:
@@ -105,6 +98,14 @@ def bar(what: str, total: int | None) -> Iterator[Bar]:
     )
     with progress:
         yield Bar(progress, what, total)
+
+
+def with_bar(what: str, things: Iterable[Thing], total: int) -> Iterator[Thing]:
+    """Yield things, and show how many of them were dealt with."""
+    with bar(what, total) as progress:
+        for thing in things:
+            yield thing
+            progress.advance(1)
 
 
 def size_of(file: BufferedIOBase) -> int | None:

@@ -1,19 +1,15 @@
-"""`simulate`: the paper's figures, experiments of one's own, and what a quota costs."""
+"""`simulate`: the paper's figures, experiments of one's own, a crowd, and what a quota costs."""
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, ParamSpec
 
+from fair_allocator.cli import simulate_answers, simulate_crowd
 from fair_allocator.cli.options import BadUsage, Subparsers, add_command
 from fair_allocator.cli.printing import bar, print_table, shown
+from fair_allocator.cli.simulate_options import SEED, at_least, drawn, end_of, parse_seed
 from fair_allocator.core.quotas import readable
-
-if TYPE_CHECKING:
-    from fair_allocator.simulate.figures import Curve
-
-_SEED: Final = 2019
 
 
 def add(subparsers: Subparsers) -> None:
@@ -29,6 +25,8 @@ def add(subparsers: Subparsers) -> None:
     _add_paper(kinds)
     _add_instance(kinds)
     _add_advise(kinds)
+    simulate_crowd.add(kinds)
+    simulate_answers.add(kinds)
 
 
 def _add_paper(kinds: Subparsers) -> None:
@@ -47,14 +45,14 @@ def _add_paper(kinds: Subparsers) -> None:
     parser.add_argument("--figure", choices=FIGURES, help="make this one only")
     parser.add_argument(
         "--runs",
-        type=_at_least(2),
+        type=at_least(2),
         default=RUNS,
         metavar="N",
         help=f"runs of Figures 2 and 3; Figure 4 takes {MORE_RUNS} times as many (%(default)s)",
     )
     parser.add_argument(
         "--horizon",
-        type=_at_least(200),
+        type=at_least(200),
         default=HORIZON,
         metavar="T",
         help="rounds of Figures 2 and 3, the tolerances in proportion (%(default)s)",
@@ -74,7 +72,8 @@ def _add_instance(kinds: Subparsers) -> None:
         "instance",
         "play an instance of your own, described in TOML",
         "Arms with Bernoulli, Beta, cut normal or replayed rewards, that may join and leave;\n"
-        "any learners under any rules; delays and losses. Writes instance.json, tables and a\n"
+        "that are there for some requests only or are busy; requests for several arms; any\n"
+        "learners under any rules; delays and losses. Writes instance.json, tables and a\n"
         "picture: worst violation over time, share against quota, regret and r-regret.\n"
         "docs/examples/instance.toml is one to start from.",
         "simulate instance docs/examples/instance.toml --out instance",
@@ -82,7 +81,7 @@ def _add_instance(kinds: Subparsers) -> None:
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="the instance in TOML")
     parser.add_argument(
-        "--runs", type=_at_least(2), metavar="N", help="how many (else what the file says)"
+        "--runs", type=at_least(2), metavar="N", help="how many (else what the file says)"
     )
     _add_common(parser, "instance", seed=None)
 
@@ -115,22 +114,22 @@ def _add_advise(kinds: Subparsers) -> None:
         help="the arms' quotas: in order, by name (others have none), or one for all",
     )
     parser.add_argument(
-        "--horizon", type=_at_least(10), default=20_000, metavar="T", help="rounds (%(default)s)"
+        "--horizon", type=at_least(10), default=20_000, metavar="T", help="rounds (%(default)s)"
     )
     parser.add_argument(
-        "--runs", type=_at_least(2), default=20, metavar="N", help="how many (%(default)s)"
+        "--runs", type=at_least(2), default=20, metavar="N", help="how many (%(default)s)"
     )
     _add_common(parser, "advice")
 
 
-def _add_common(parser: argparse.ArgumentParser, out: str, seed: int | None = _SEED) -> None:
+def _add_common(parser: argparse.ArgumentParser, out: str, seed: int | None = SEED) -> None:
     known = "what the file says" if seed is None else seed
     parser.add_argument(
-        "--seed", type=_seed, default=seed, metavar="N", help=f"of all chance (else {known})"
+        "--seed", type=parse_seed, default=seed, metavar="N", help=f"of all chance (else {known})"
     )
     parser.add_argument(
         "--processes",
-        type=_at_least(1),
+        type=at_least(1),
         default=1,
         metavar="N",
         help="how many to play in (%(default)s)",
@@ -138,26 +137,6 @@ def _add_common(parser: argparse.ArgumentParser, out: str, seed: int | None = _S
     parser.add_argument(
         "--out", type=Path, default=Path(out), metavar="DIR", help="where to write (%(default)s)"
     )
-
-
-def _at_least(least: int) -> Callable[[str], int]:
-    def number(text: str) -> int:
-        value = int(text)
-        if value < least:
-            raise argparse.ArgumentTypeError(f"must be at least {least}, got {text}")
-        return value
-
-    number.__name__ = "int"
-    return number
-
-
-def _seed(text: str) -> int:
-    from fair_allocator.simulate.chance import MOST
-
-    seed = int(text)
-    if not 0 <= seed <= MOST:
-        raise argparse.ArgumentTypeError(f"must be in 0 .. {MOST}, got {text}")
-    return seed
 
 
 def _paper(arguments: argparse.Namespace) -> int:
@@ -176,7 +155,7 @@ def _paper(arguments: argparse.Namespace) -> int:
         paper = figures.make(*plan, players.play)
     seconds = time.monotonic() - began
     paths = writing.write_paper(paper, out)
-    paths += _drawn(drawing.draw_paper, paper, out)
+    paths += drawn(drawing.draw_paper, paper, out)
     for figure, claim, agrees, numbers in findings(paper):
         print(f"Figure {figure}  {VERDICTS[agrees]}  {claim}: {numbers}")
     print(f"{total:,} decisions in {seconds:,.0f} s")
@@ -195,7 +174,7 @@ def _instance(arguments: argparse.Namespace) -> int:
     with bar("playing", runs * len(found.policies)) as progress:
         outcomes = trial.play(found, logs, seed, runs, arguments.processes, progress.advance)
     paths = writing.write_outcomes(found, outcomes, out)
-    paths += _drawn(drawing.draw_outcomes, found, outcomes, out)
+    paths += drawn(drawing.draw_outcomes, found, outcomes, out)
     print_table(
         ("policy", "bound", "worst violation", "regret", "se", "r-regret", "se"),
         [
@@ -203,12 +182,15 @@ def _instance(arguments: argparse.Namespace) -> int:
                 shown(name),
                 outcome.bound,
                 outcome.curves["worst violation"].worst,
-                *_end(outcome.curves["regret"]),
-                *_end(outcome.curves["r-regret"]),
+                *end_of(outcome.curves["regret"]),
+                *end_of(outcome.curves["r-regret"]),
             )
             for name, outcome in outcomes.items()
         ],
     )
+    for name, outcome in outcomes.items():
+        if outcome.unserved:
+            print(f"{shown(name)}: nobody could take {outcome.unserved:,.1f} requests of a run")
     _print_paths(out, paths)
     return 0
 
@@ -236,7 +218,7 @@ def _advise(arguments: argparse.Namespace) -> int:
             means, quotas, arguments.horizon, arguments.runs, arguments.seed, players.play
         )
     paths = writing.write_advice(given, out)
-    paths += _drawn(drawing.draw_advice, given, out)
+    paths += drawn(drawing.draw_advice, given, out)
     print_table(
         ("arm", "mean", "quota", "pulls without", "with quotas", "price", "se"),
         [
@@ -256,24 +238,6 @@ def _advise(arguments: argparse.Namespace) -> int:
         print(f"from a tolerance of {given.cheap_tolerance:,} on, quotas add less than 5 %")
     _print_paths(out, paths)
     return 0
-
-
-_Drawn = ParamSpec("_Drawn")
-
-
-def _drawn(
-    draw: Callable[_Drawn, list[Path]], *what: _Drawn.args, **how: _Drawn.kwargs
-) -> list[Path]:
-    """Draw if it can be drawn; the numbers are written already."""
-    try:
-        return draw(*what, **how)
-    except ImportError:
-        print("no pictures: matplotlib is missing (pip install 'fair-allocator[plots]')")
-        return []
-
-
-def _end(curve: "Curve") -> tuple[float, float]:
-    return curve.mean[-1], curve.se[-1]
 
 
 def _print_paths(out: Path, paths: Sequence[Path]) -> None:

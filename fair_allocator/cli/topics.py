@@ -1,8 +1,6 @@
 """`topics`: make the topics on Kafka, and check them."""
 
 import argparse
-from contextlib import closing
-from dataclasses import dataclass
 
 from fair_allocator.cli.options import (
     BadUsage,
@@ -13,14 +11,10 @@ from fair_allocator.cli.options import (
     add_json,
     configuration_of,
 )
-from fair_allocator.cli.printing import counted, print_json, print_table
-from fair_allocator.config import Configuration
-from fair_allocator.log import TOPICS
-from fair_allocator.log.kafka import KafkaSettings, driver
-from fair_allocator.log.kafka.driver import Admin
-from fair_allocator.log.kafka.reading import reaching
-from fair_allocator.log.kafka.topics import Finding, findings, new_topics
-from fair_allocator.wiring import kafka_settings
+from fair_allocator.cli.printing import print_json, print_table
+from fair_allocator.text import counted
+from fair_allocator.wiring import backend_of
+from fair_allocator.wiring.backend import TopicCheck
 
 
 def add(subparsers: Subparsers) -> None:
@@ -42,43 +36,22 @@ def add(subparsers: Subparsers) -> None:
     add_json(parser)
 
 
-@dataclass(frozen=True, slots=True)
-class _Topic:
-    topic: str
-    name: str
-    partitions: int
-    created: bool
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Make and check."""
     configuration = configuration_of(arguments)
-    log = configuration.log
-    if log.kind == "sqlite":
+    check = backend_of(configuration).check_topics(configuration, create=arguments.create)
+    if check is None:
         raise BadUsage("the embedded log makes its topics itself: topics are for log.kind = kafka")
-    settings = kafka_settings(configuration)
-    with reaching(settings), closing(driver(log.kind, settings).admin()) as admin:
-        created = _create(admin, configuration) if arguments.create else set()
-        topics = _described(admin, settings, created)
-        found = findings(admin, log.partitions)
     if arguments.json:
         print_json(
             {
-                "topics": [
-                    {
-                        "topic": each.topic,
-                        "name": each.name,
-                        "partitions": each.partitions,
-                        "created": each.created,
-                    }
-                    for each in topics
-                ],
-                "findings": [each._asdict() for each in found],
+                "topics": [each._asdict() for each in check.topics],
+                "findings": [each._asdict() for each in check.findings],
             }
         )
     else:
-        _show(topics, found, settings)
-    wrong = [each for each in found if each.wrong]
+        _show(check)
+    wrong = [each for each in check.findings if each.wrong]
     if wrong:
         raise CheckFailed(
             f"{counted(len(wrong), 'problem')}: the service does not start on these topics"
@@ -86,27 +59,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _create(admin: Admin, configuration: Configuration) -> set[str]:
-    """Make the topics that are missing; return which."""
-    wanted = new_topics(configuration.log.partitions, configuration.kafka.replication)
-    missing = {t: new for t, new in wanted.items() if t not in admin.partition_counts()}
-    return admin.create(missing) if missing else set()
-
-
-def _described(admin: Admin, settings: KafkaSettings, created: set[str]) -> list[_Topic]:
-    counts = admin.partition_counts()
-    return [
-        _Topic(topic, settings.topics[topic], counts[topic], topic in created)
-        for topic in TOPICS
-        if topic in counts
-    ]
-
-
-def _show(topics: list[_Topic], found: list[Finding], settings: KafkaSettings) -> None:
+def _show(check: TopicCheck) -> None:
     print_table(
         ("topic", "partitions", ""),
-        [(each.name, each.partitions, "created" if each.created else "") for each in topics],
+        [(each.name, each.partitions, "created" if each.created else "") for each in check.topics],
     )
-    for each in found:
+    for each in check.findings:
         kind = "WRONG" if each.wrong else "note"
-        print(f"{kind}: {settings.topics[each.topic]}: {each.message}")
+        print(f"{kind}: {check.names[each.topic]}: {each.message}")

@@ -1,1 +1,1 @@
-"""The demo: a hidden world, the real service on a real log, and plain UCB1 beside it."""
+"""The demo: a hidden world, the real service on a real log, and a rival beside it."""

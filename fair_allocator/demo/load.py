@@ -9,16 +9,18 @@ from math import inf
 from typing import NamedTuple
 from uuid import uuid4
 
-from fair_allocator.demo.grading import Grading
+from fair_allocator.demo.grading import Due, Grading
 from fair_allocator.demo.world import World
 from fair_allocator.events import (
     AssignmentEvent,
-    Control,
+    Configure,
+    Decline,
     EpochEvent,
-    RemovedEvent,
+    NamedArms,
+    Published,
     Request,
     Reward,
-    TickEvent,
+    WaitingEvent,
     out_events,
 )
 from fair_allocator.log.base import Incoming, LogClient, Record
@@ -28,7 +30,7 @@ class Seen(NamedTuple):
     """A record of the assignments topic, as it came and as it reads."""
 
     record: Record
-    event: AssignmentEvent | EpochEvent | TickEvent | RemovedEvent
+    event: Published
 
 
 class Load:
@@ -36,8 +38,8 @@ class Load:
 
     Attributes
     ----------
-    sent, answered
-        Requests appended, and assignments of them read.
+    sent, answered, waiting
+        Requests appended, assignments of them read, and those that nobody can take now.
     ready
         Whether a service has taken up the pool.
     grading
@@ -52,6 +54,7 @@ class Load:
     ) -> None:
         self.sent = 0
         self.answered = 0
+        self.waiting: set[int] = set()
         self.ready = False
         self.grading = Grading(world, told)
         self._client = client
@@ -60,11 +63,12 @@ class Load:
         # New in every run, since a log remembers the requests of the one before.
         self._label = f"{world.words.request}-{uuid4().hex[:8]}-"
         self._joined = False
+        self._asleep: frozenset[str] = frozenset()
 
     @property
     def backlog(self) -> int:
-        """How many requests were not answered yet."""
-        return self.sent - self.answered
+        """How many requests the service has not dealt with yet."""
+        return self.sent - self.answered - len(self.waiting)
 
     def open(self) -> None:
         """Configure the pool; `look` until `ready` before the first request."""
@@ -81,14 +85,15 @@ class Load:
         if not self._joined and first >= self._world.joining:
             self._joined = True
             records.append(self._configure())
+        records += self._shift(first)
         records += (self._request(number) for number in range(first, first + count))
         if records:
             self._client.append_many(records)
         self.sent += count
 
     def settle(self) -> None:
-        """Append every reward that is still on its way."""
-        records = self._due(inf)
+        """Append every reward that is still on its way, and nothing that asks for a decision."""
+        records = self._due(inf, declines=False)
         if records:
             self._client.append_many(records)
 
@@ -101,6 +106,9 @@ class Load:
             found.append(Seen(record, event))
             if isinstance(event, AssignmentEvent):
                 self._take(event)
+            elif isinstance(event, WaitingEvent):
+                if event.request_id.startswith(self._label) and event.instead_of is None:
+                    self.waiting.add(self._number(event.request_id))
             elif isinstance(event, EpochEvent) and event.pool == self._world.pool:
                 self.ready = True
         return found
@@ -108,38 +116,74 @@ class Load:
     def _take(self, event: AssignmentEvent) -> None:
         # A service that restarts never repeats an answer by itself, but others may share the pool.
         if event.request_id.startswith(self._label) and not event.repeat:
-            self.answered += 1
-            self.grading.assigned(int(event.request_id.removeprefix(self._label)), event.arm)
+            number = self._number(event.request_id)
+            if event.instead_of is None:
+                self.answered += 1
+                self.waiting.discard(number)
+            for pick in event.picks:
+                self.grading.assigned(number, pick.arm)
+
+    def _number(self, request_id: str) -> int:
+        return int(request_id.removeprefix(self._label))
 
     # -- records ------------------------------------------------------------------------------
 
     def _configure(self) -> Incoming:
         world = self._world
-        control = Control(
-            action="configure",
-            pool=world.pool,
-            arms=dict(world.quotas(self.sent)),
-            tolerance=world.tolerance,
-            learner="ucb1",
-            reward_timeout=3_600,
+        quotas = world.quotas(self.sent)
+        tags = {name: list(world.skills[name]) for name in quotas if name in world.skills}
+        real = {"requests": "any", "tags": tags, "reassign": True} if world.real else {}
+        settings = {
+            "arms": quotas,
+            "tolerance": world.tolerance,
+            "learner": "ucb1",
+            "reward_timeout": 3_600,
+            "bank": world.bank,
+            "max_open": world.max_open,
+            **real,
+        }
+        return self._control(
+            Configure.model_validate({"action": "configure", "pool": world.pool, **settings})
         )
+
+    def _shift(self, number: int) -> list[Incoming]:
+        """Return the controls of a change of shift, none if the same are away as before."""
+        before, self._asleep = self._asleep, self._world.asleep(number)
+        changes = {"sleep": self._asleep - before, "wake": before - self._asleep}
+        pool = self._world.pool
+        return [
+            self._control(
+                NamedArms.model_validate({"action": action, "pool": pool, "arms": sorted(arms)})
+            )
+            for action, arms in changes.items()
+            if arms
+        ]
+
+    def _control(self, control: Configure | NamedArms) -> Incoming:
         return Incoming("controls", self._key, _json(control))
 
     def _request(self, number: int) -> Incoming:
-        request = Request(request_id=f"{self._label}{number}", pool=self._world.pool)
+        world = self._world
+        request = Request(
+            request_id=f"{self._label}{number}",
+            pool=world.pool,
+            needs=world.kind(number) or None,
+            slots=world.slots if world.slots > 1 else None,
+        )
         return Incoming("requests", self._key, _json(request))
 
-    def _due(self, now: float) -> list[Incoming]:
-        pool = self._world.pool
-        return [
-            Incoming(
-                "rewards",
-                self._key,
-                _json(Reward(request_id=f"{self._label}{number}", pool=pool, value=value)),
-            )
-            for number, value in self.grading.due(now)
-        ]
+    def _due(self, now: float, *, declines: bool = True) -> list[Incoming]:
+        found = self.grading.due(now)
+        graded = (self._graded(due) for due in found if declines or due.value is not None)
+        return [Incoming("rewards", self._key, _json(event)) for event in graded]
+
+    def _graded(self, due: Due) -> Reward | Decline:
+        request, pool = f"{self._label}{due.number}", self._world.pool
+        arm = due.arm if self._world.real else None
+        if due.value is None:
+            return Decline(type="declined", request_id=request, pool=pool, arm=arm)
+        return Reward(request_id=request, pool=pool, value=due.value, arm=arm)
 
 
-def _json(event: Request | Reward | Control) -> bytes:
+def _json(event: Request | Reward | Decline | Configure | NamedArms) -> bytes:
     return event.model_dump_json(exclude_none=True).encode()

@@ -1,4 +1,4 @@
-"""One run of the demo: the load, the service's answers, the audit, and plain UCB1 beside it."""
+"""One run of the demo: the load, the service's answers, the audit, and a rival beside it."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Final
 from fair_allocator.audit import Audit, Report
 from fair_allocator.demo.board import Board
 from fair_allocator.demo.load import Load, Seen
-from fair_allocator.demo.plain import Plain
+from fair_allocator.demo.rival import Rival
 from fair_allocator.demo.world import World
 from fair_allocator.errors import LogUnavailable
 from fair_allocator.events import AssignmentEvent, EpochEvent
@@ -25,8 +25,8 @@ class Play:
 
     Attributes
     ----------
-    ours, plain
-        What the service decided, and what plain UCB1 would have.
+    ours, rival
+        What the service decided, and what plain UCB1 or LFG would have.
     verdict
         The audit of the records seen so far.
     """
@@ -38,14 +38,15 @@ class Play:
         self.requests = requests
         self.ours = Board(world)
         self.load = Load(client, world, self.ours.reward)
-        self._rival = Plain(world, seed)
+        self._rival = Rival(world, seed)
+        self._present: set[str] = set()
         self._audit = Audit()
         self._check = check
         self._began = time.monotonic()
 
     @property
-    def plain(self) -> Board:
-        """The board of plain UCB1."""
+    def rival(self) -> Board:
+        """The board of the other allocator."""
         return self._rival.board
 
     @property
@@ -69,14 +70,14 @@ class Play:
         self._await(lambda: self.load.ready)
         self._began = time.monotonic()
 
-    def step(self, most: int) -> None:
+    def step(self) -> None:
         """Play the next requests on both boards."""
-        count = min(most, self.left)
+        count = min(self.world.step, self.left)
         self.load.send(count)
         self._rival.step(count)
         self._await(lambda: not self.load.backlog)
-        self.ours.mark()
-        self.plain.mark()
+        self.ours.mark(self.load.sent)
+        self.rival.mark(self.load.sent)
 
     def settle(self) -> None:
         """Let the rewards that are on their way arrive."""
@@ -99,10 +100,21 @@ class Play:
         record, event = seen
         self._audit.feed(record.partition, record.offset, record.value or b"")
         if isinstance(event, EpochEvent):
-            for arm in event.arms:
-                self.ours.join(arm)
-        elif isinstance(event, AssignmentEvent):
-            self.ours.pull(event.arm, forced=event.reason == "fairness")
+            self._take_epoch(event)
+        elif isinstance(event, AssignmentEvent) and not event.repeat:
+            self._present = (self._present - set(event.away)) | set(event.back)
+            able = self._present - set(event.but or ())
+            picks = [(pick.arm, pick.reason == "fairness") for pick in event.picks]
+            self.ours.serve(able if event.eligible is None else event.eligible, picks)
+
+    def _take_epoch(self, event: EpochEvent) -> None:
+        if event.complete and event.chunk == 0:
+            self._present = set()
+        for name, arm in event.arms.items():
+            if not arm.away and (event.complete or name not in self.ours.rows):
+                self._present.add(name)
+            self.ours.join(name)
+        self._present -= set(event.left)
 
 
 def audited(client: LogClient) -> Report:

@@ -13,8 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Final
 
-from fair_allocator.config import Configuration, LogSettings, ObserveSettings
-from fair_allocator.demo.world import SCENARIOS, World
+from fair_allocator.config import Configuration, LogSection, ObserveSection
+from fair_allocator.demo.scenarios import SCENARIOS
+from fair_allocator.demo.world import World
 from fair_allocator.errors import LogUnavailable
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.serving import observed
@@ -73,8 +74,8 @@ def configured(path: Path, seed: int) -> Configuration:
     """Return the defaults on the log at `path`, of which the audit is to read everything."""
     return Configuration(
         seed=seed,
-        log=LogSettings(path=path, retain_records=None),
-        observe=ObserveSettings(port=0),
+        log=LogSection(path=path, retain_records=None),
+        observe=ObserveSection(port=0),
     )
 
 

@@ -12,6 +12,7 @@ def told(play: Play, report: Report) -> Iterator[str]:
     yield _verdict(report)
     if play.ours.rounds:
         yield _starved(play)
+        yield _gaps(play)
         yield from _newcomers(play)
         yield _cost(play)
 
@@ -32,57 +33,75 @@ def _verdict(report: Report) -> str:
 
 
 def _starved(play: Play) -> str:
-    words, board = play.world.words, play.plain
+    words, board, name = play.world.words, play.rival, play.world.rival
     short = board.short()
     if not short:
-        return f"Plain UCB1 left no {words.arm} short so far."
-    starved = sum(row.share(board.rounds) < float(row.arm.quota) / 2 for row in short)
+        return f"{_first(name)} left no {words.arm} short in the end, {board.peak:,} at worst."
+    starved = sum(row.share() < float(row.arm.quota) / 2 for row in short)
     count = "all" if starved == len(short) else str(starved)
     half = f", {count} of them with less than half of it" if starved else ""
     worst = short[0]
     (tenth, ours), (_, crowded) = play.ours.busiest(), board.busiest()
     busiest = "the busiest one" if tenth == 1 else f"the busiest {tenth}"
     return (
-        f"Plain UCB1, on the same {words.request}s, would have left {len(short)} of "
+        f"{_first(name)}, on the same {words.request}s, would have left {len(short)} of "
         f"{len(board.rows)} {words.arm}s short of their share{half}. {worst.arm.name} would be "
-        f"{worst.shortfall(board.rounds):,} {words.request}s short: "
-        f"{worst.share(board.rounds):.1%} instead of the promised {float(worst.arm.quota):.1%}. "
+        f"{worst.shortfall():,} {words.request}s short: "
+        f"{worst.share():.1%} instead of the promised {float(worst.arm.quota):.1%}. "
         f"A tenth of the {words.arm}s ({busiest}) would get {crowded:.0%} of all "
         f"{words.request}s; with quotas, {ours:.0%}."
     )
 
 
+def _gaps(play: Play) -> str:
+    words = play.world.words
+    return (
+        f"The longest wait of any {words.arm}: {play.ours.gap:,} picks in {words.request}s that "
+        f"the {words.arm} could take; with {play.world.rival} {play.rival.gap:,}."
+    )
+
+
 def _newcomers(play: Play) -> Iterator[str]:
-    words, ours, plain = play.world.words, play.ours, play.plain
+    words, ours, rival = play.world.words, play.ours, play.rival
     rows = [row for row in ours.rows.values() if row.arm.newcomer]
     if not rows or ours.rounds == rows[0].joined:
         return
     names = _listed([row.arm.name for row in rows])
-    shares = [row.share(ours.rounds) for row in rows]
-    beside = [plain.rows[row.arm.name] for row in rows]
+    shares = [row.share() for row in rows]
+    beside = [rival.rows[row.arm.name] for row in rows]
     yield (
         f"{names} {words.joined}, promised {_range([float(row.arm.quota) for row in rows])} of "
         f"the {words.request}s from then on, and got {_range(shares)}. "
-        f"Under plain UCB1: {_range([row.share(plain.rounds) for row in beside])}"
-        f"{_how_many_short(beside, plain.rounds)}."
+        f"Under {play.world.rival}: {_range([row.share() for row in beside])}"
+        f"{_how_many_short(beside)}."
     )
 
 
-def _how_many_short(rows: Sequence[Row], rounds: int) -> str:
-    short = sum(row.shortfall(rounds) > 0 for row in rows)
+def _how_many_short(rows: Sequence[Row]) -> str:
+    short = sum(row.shortfall() > 0 for row in rows)
     return f", {short} of {len(rows)} short" if short and len(rows) > 1 else ""
 
 
 def _cost(play: Play) -> str:
-    words, ours, plain = play.world.words, play.ours, play.plain
-    lost = 1 - ours.worth / plain.worth
+    words, ours, rival = play.world.words, play.ours, play.rival
+    if play.world.real:
+        return (
+            f"What it brought, on average by pick: {ours.worth / ours.given:.3f} {words.reward}; "
+            f"with {play.world.rival} {rival.worth / rival.given:.3f}."
+        )
+    lost = 1 - ours.worth / rival.worth
     difference = f"{abs(lost):.1%} {'fewer' if lost > 0 else 'more'}"
     best = ours.worth + ours.moments[-1].regret - ours.moments[-1].price
     return (
-        f"What fairness cost: about {ours.worth:,.0f} {words.reward} instead of {plain.worth:,.0f} "
-        f"with plain UCB1, {difference}. With every {words.arm}'s {words.skill} known from the "
-        f"start, the same promises would have allowed {best:,.0f}."
+        f"What fairness cost: about {ours.worth:,.0f} {words.reward} instead of {rival.worth:,.0f} "
+        f"with {play.world.rival}, {difference}. With every {words.arm}'s {words.skill} known "
+        f"from the start, the same promises would have allowed {best:,.0f}."
     )
+
+
+def _first(name: str) -> str:
+    """Return a name as it begins a sentence."""
+    return name[0].upper() + name[1:]
 
 
 def _range(shares: Sequence[float]) -> str:

@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from fair_allocator.demo.board import Board, Row
+from fair_allocator.demo.board import Row
 from fair_allocator.demo.play import Play
 
 KEPT: Final = "dodger_blue1"
@@ -24,7 +24,7 @@ _NARROWEST_BAR: Final = 8
 _BETWEEN_FRAMES: Final = 0.15
 
 
-class View(Protocol):
+class Screen(Protocol):
     """Shows a play while it goes on."""
 
     def __enter__(self) -> Self: ...
@@ -40,7 +40,7 @@ class View(Protocol):
         """Show where the play is."""
 
 
-def view_for(console: Console) -> View:
+def view_for(console: Console) -> Screen:
     """Return the view that suits where the output goes."""
     plain = not console.is_terminal or console.is_dumb_terminal
     return Lines(console) if plain else Terminal(console)
@@ -64,14 +64,15 @@ class Lines:
 
     def show(self, play: Play) -> None:
         """Print a line if another tenth is done."""
-        tenth = play.ours.rounds * 10 // play.requests
+        tenth = play.load.answered * 10 // play.requests
         if tenth > self._tenth:
             self._tenth = tenth
-            short, words = len(play.plain.short()), play.world.words
+            words, rival = play.world.words, play.rival
             self._console.print(
-                f"{play.ours.rounds:,} of {play.requests:,} {words.request}s: {answer(play)}; "
-                f"plain UCB1 leaves {short} of {len(play.plain.rows)} {words.arm}s short, "
-                f"one by {play.plain.worst():,} {words.request}s",
+                f"{play.load.answered:,} of {play.requests:,} {words.request}s: {answer(play)}; "
+                f"{play.world.rival} leaves {len(rival.short())} of {len(rival.rows)} {words.arm}s "
+                f"short now, at worst so far one by {rival.peak:,} {words.request}s; longest wait "
+                f"{play.ours.gap:,} slots, with {play.world.rival} {rival.gap:,}",
                 soft_wrap=True,
                 highlight=False,
             )
@@ -114,13 +115,15 @@ class Terminal:
         if play.left and began < self._next:
             return
         options = self._console.options
-        frame = Frame(play, self._console.width, self._console.height, ascii=options.ascii_only)
+        frame = ScreenFrame(
+            play, self._console.width, self._console.height, ascii=options.ascii_only
+        )
         self._live.update(frame.draw(), refresh=True)
         # A slow machine has better things to do than to draw.
         self._next = began + max(_BETWEEN_FRAMES, 6 * (time.monotonic() - began))
 
 
-class Frame:
+class ScreenFrame:
     """One picture of a play, made to fit."""
 
     def __init__(self, play: Play, width: int, height: int, *, ascii: bool = False) -> None:
@@ -142,11 +145,12 @@ class Frame:
             self._tables(),
             Text(),
             self._crowding(),
+            self._worst(),
             self._legend(),
         )
 
     def _progress(self) -> RenderableType:
-        play, done = self._play, self._play.ours.rounds
+        play, done = self._play, self._play.load.answered
         words, pace = play.world.words, done / max(0.001, play.seconds)
         line = Table.grid(padding=(0, 1))
         cells: list[RenderableType] = [
@@ -155,17 +159,26 @@ class Frame:
             f"{done:,} of {play.requests:,} {words.request}s, {pace:,.0f} a second",
         ]
         if self._width >= 100:
-            cells.append(Text(f"{play.load.grading.lost:,} never graded", style=FAINT))
+            grading = play.load.grading
+            lost = f"{grading.declined:,} declined, {grading.lost:,} never graded"
+            cells.append(Text(lost, style=FAINT))
         line.add_row(*cells)
         return line
 
     def _crowding(self) -> Text:
         play, words = self._play, self._play.world.words
-        (tenth, ours), (_, plain) = play.ours.busiest(), play.plain.busiest()
+        (tenth, ours), (_, rival) = play.ours.busiest(), play.rival.busiest()
         busiest = "Busiest one" if tenth == 1 else f"Busiest {tenth}"
         return Text(
             f"{busiest} of {len(play.ours.rows)}: {ours:.0%} of the {words.request}s. "
-            f"Without quotas: {plain:.0%}, and {len(play.plain.short())} fall short."
+            f"{play.world.rival}: {rival:.0%}, and {len(play.rival.short())} fall short."
+        )
+
+    def _worst(self) -> Text:
+        play = self._play
+        return Text(
+            f"Worst shortfall: {play.ours.peak:,}, longest wait: {play.ours.gap:,} slots. "
+            f"{play.world.rival}: {play.rival.peak:,} and {play.rival.gap:,}."
         )
 
     def _legend(self) -> Text:
@@ -196,7 +209,7 @@ class Frame:
         """Return our rows, without the middle ones where there is no room; None in their place."""
         places = {arm.name: place for place, arm in enumerate(self._play.world.arms)}
         rows = sorted(self._play.ours.rows.values(), key=lambda row: places[row.arm.name])
-        room = self._height - 11
+        room = self._height - 12
         if len(rows) <= room:
             return rows
         first = max(1, room // 3)
@@ -205,7 +218,7 @@ class Frame:
 
     def _ours(self) -> Table:
         board, words = self._play.ours, self._play.world.words
-        table = _table("with quotas: fair-allocator", KEPT)
+        table = _table("fair-allocator", KEPT)
         table.add_column(words.arm, no_wrap=True)
         table.add_column(words.skill, justify="right", no_wrap=True)
         self._add_share_columns(table)
@@ -223,8 +236,8 @@ class Frame:
             if row.arm.newcomer:
                 label.append(" new", style=FAINT)
             cells: list[RenderableType] = [label, Text(words.grade(row.arm.skill), style=FAINT)]
-            cells += self._share_cells(row, board)
-            cells += [f"{float(row.arm.quota):.1%}", _shortfall(row, board)]
+            cells += self._share_cells(row)
+            cells += [f"{float(row.arm.quota):.1%}", _shortfall(row)]
             if self._roomy:
                 mean = "-" if row.mean is None else f"{row.mean:.2f}"
                 cells += [f"{row.pulls:,}", f"{row.forced:,}", f"{row.pulls - row.forced:,}", mean]
@@ -232,8 +245,8 @@ class Frame:
         return table
 
     def _plain(self) -> Table:
-        board = self._play.plain
-        table = _table("without: plain UCB1", SHORT)
+        board = self._play.rival
+        table = _table(f"beside it: {self._play.world.rival}", SHORT)
         self._add_share_columns(table)
         table.add_column("short", justify="right", no_wrap=True)
         for shown in self._shown():
@@ -241,16 +254,16 @@ class Frame:
             if row is None:
                 table.add_row()
             else:
-                table.add_row(*self._share_cells(row, board), _shortfall(row, board))
+                table.add_row(*self._share_cells(row), _shortfall(row))
         return table
 
     def _add_share_columns(self, table: Table) -> None:
         table.add_column("share", width=self._bar, no_wrap=True)
         table.add_column("", justify="right", no_wrap=True, min_width=6)
 
-    def _share_cells(self, row: Row, board: Board) -> list[RenderableType]:
-        share = row.share(board.rounds)
-        kept = row.shortfall(board.rounds) <= 0
+    def _share_cells(self, row: Row) -> list[RenderableType]:
+        share = row.share()
+        kept = row.shortfall() <= 0
         bar = share_bar(share / float(row.arm.quota), self._bar, kept=kept, ascii=self._ascii)
         return [bar, f"{share:.1%}"]
 
@@ -277,8 +290,8 @@ def share_bar(ratio: float, width: int, *, kept: bool, ascii: bool = False) -> T
     return text
 
 
-def _shortfall(row: Row, board: Board) -> Text:
-    shortfall = row.shortfall(board.rounds)
+def _shortfall(row: Row) -> Text:
+    shortfall = row.shortfall()
     return Text(f"{max(0, shortfall):,}", style=SHORT if shortfall > 0 else FAINT)
 
 

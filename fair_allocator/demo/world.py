@@ -4,17 +4,18 @@ Every number is a function of (seed, request, arm), so that two allocators that 
 request to the same arm see the same reward, whatever else they did.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import log, log1p, log2
-from random import Random
+from math import log1p
 from typing import Final
 
 from fair_allocator.core.draws import Draws
 
 _LOST: Final = 1 << 32
 _DELAY: Final = _LOST + 1
+_KIND: Final = _LOST + 2
+_DECLINES: Final = 1 << 33
 """Purposes of random numbers that no arm's place can be."""
 
 
@@ -63,6 +64,22 @@ class World:
         The reward of an arm of this skill, given its luck, which is uniform in [0, 1).
     mean_delay, lost
         After how many further requests a reward comes on average, and how many never do.
+    rival
+        What is played beside ours: plain UCB1, or LFG.
+    step
+        How many requests are sent together.
+    slots, max_open, bank
+        How many arms a request wants, how many assignments of an arm may be open, and how many
+        pulls in advance count.
+    skills
+        By arm, the kinds of requests it can take beside the common ones.
+    kinds
+        How often a request is of a kind that needs a skill.
+    shifts, shift
+        Arms are in so many groups, of which one is away at a time, and after how many requests
+        the next one goes.
+    declining
+        How often an arm declines.
     """
 
     name: str
@@ -76,6 +93,16 @@ class World:
     lost: float
     draws: Draws
     tolerance: int = 0
+    rival: str = "plain UCB1"
+    step: int = 200
+    slots: int = 1
+    max_open: int | None = None
+    bank: int | None = None
+    skills: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    kinds: Mapping[str, float] = field(default_factory=dict)
+    shifts: int = 0
+    shift: int = 1
+    declining: float = 0.0
     _places: dict[str, int] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -100,89 +127,40 @@ class World:
             return None
         return round(-self.mean_delay * log1p(-self.draws.uniform(number, _DELAY)))
 
+    @property
+    def ours(self) -> str:
+        """What the service's side is called: LFG has quotas, too."""
+        return "fair-allocator" if self.rival == "LFG" else "with quotas"
 
-def crowdsourcing(seed: int, requests: int) -> World:
-    """Return workers who answer tasks; an answer is right or wrong, and graded later.
+    # -- real requests ------------------------------------------------------------------------
 
-    Accuracies are drawn from Beta(17, 7.25): its 10, 50 and 90 % quantiles are 0.580, 0.707 and
-    0.815, within 0.007 of the 0.58, 0.70 and 0.82 that published crowd data show.
-    """
-    random = Random(f"crowdsourcing {seed}")
+    @property
+    def real(self) -> bool:
+        """Whether requests name who can take them, want several arms, or find arms away."""
+        return self.slots > 1 or bool(self.shifts)
 
-    def worker(name: str, quota: str, *, newcomer: bool = False) -> Arm:
-        accuracy = random.betavariate(17, 7.25)
-        return Arm(name, Fraction(quota), accuracy, accuracy, newcomer)
+    def kind(self, number: int) -> str:
+        """Return the skill that a request needs, "" for none."""
+        luck = self.draws.uniform(number, _KIND)
+        for skill, often in self.kinds.items():
+            if luck < often:
+                return skill
+            luck -= often
+        return ""
 
-    staff = "ada ben cleo dan eve finn gia hal ida jon kim leo mia ned ola pam ray sue tom una"
-    quotas = "0.02", "0.025", "0.03"
-    arms = [worker(name, quotas[place % 3]) for place, name in enumerate(staff.split())]
-    arms += [worker(name, "0.025", newcomer=True) for name in ("vic", "wen", "xia", "yan")]
-    return World(
-        name="crowdsourcing",
-        pool="crowd",
-        scene=(
-            "20 workers answer tasks; how often each is right, nobody knows beforehand. Each is "
-            "promised 2 to 3% of the tasks, at every moment. Answers are graded later, 5% never. "
-            "4 newcomers join halfway."
-        ),
-        words=Words("worker", "task", "correct answers", "accuracy", "", 2, "joined halfway"),
-        arms=_best_first(arms),
-        joining=requests // 2,
-        outcome=lambda accuracy, luck: 1.0 if luck < accuracy else 0.0,
-        mean_delay=300,
-        lost=0.05,
-        draws=Draws(seed, "crowdsourcing"),
-    )
+    def able(self, number: int, names: Iterable[str]) -> list[str]:
+        """Return which of these arms have the skill that a request needs."""
+        kind = self.kind(number)
+        return [name for name in names if not kind or kind in self.skills.get(name, ())]
 
+    def asleep(self, number: int) -> frozenset[str]:
+        """Return who is away while a request is sent."""
+        if not self.shifts:
+            return frozenset()
+        away = number // self.shift % self.shifts
+        there = self.quotas(number)
+        return frozenset(name for name in there if self._places[name] % self.shifts == away)
 
-def wireless(seed: int, requests: int) -> World:
-    """Return users of a cell; a slot carries data at the rate the user's channel has just then.
-
-    Channels fade by Rayleigh, anew in every slot: the power is the mean signal-to-noise ratio
-    (the skill, in dB) times an exponential. The rate is Shannon's, as a part of the 8 bit/s/Hz
-    that the radio can do at most.
-    """
-    random = Random(f"wireless {seed}")
-
-    def user(name: str, decibels: float, *, newcomer: bool = False) -> Arm:
-        decibels += random.uniform(-1, 1)
-        fades = [(place + 0.5) / 2_000 for place in range(2_000)]
-        mean = sum(_rate(decibels, luck) for luck in fades) / len(fades)
-        return Arm(name, Fraction("0.06"), decibels, mean, newcomer)
-
-    near = {"user-1": 24, "user-2": 21, "user-3": 19, "user-4": 17, "user-5": 14, "user-6": 11}
-    arms = [user(name, decibels) for name, decibels in near.items()]
-    arms += [user("indoors", 6), user("cell-edge", -2), user("visitor", 12, newcomer=True)]
-    return World(
-        name="wireless",
-        pool="cell",
-        scene=(
-            "8 users share a cell; each slot goes to one of them, and carries as much as the "
-            "fading channel lets through. Each user is promised 6% of the slots, at every moment, "
-            "the one at the cell's edge too. A visitor comes halfway."
-        ),
-        words=Words(
-            "user", "slot", "full-rate slots", "SNR", " dB", 0, "came into the cell halfway"
-        ),
-        arms=_best_first(arms),
-        joining=requests // 2,
-        outcome=_rate,
-        mean_delay=4,
-        lost=0.01,
-        draws=Draws(seed, "wireless"),
-    )
-
-
-def _rate(decibels: float, luck: float) -> float:
-    power = 10 ** (decibels / 10) * -log(1 - luck)
-    return min(1.0, log2(1 + power) / 8)
-
-
-def _best_first(arms: list[Arm]) -> tuple[Arm, ...]:
-    return tuple(sorted(arms, key=lambda arm: (arm.newcomer, -arm.mean)))
-
-
-SCENARIOS: Final[dict[str, Callable[[int, int], World]]] = {
-    "crowdsourcing": crowdsourcing,
-    "wireless": wireless,
-}
+    def declines(self, number: int, arm: str) -> bool:
+        """Return whether an arm declines a request."""
+        return self.draws.uniform(number, _DECLINES + self._places[arm]) < self.declining

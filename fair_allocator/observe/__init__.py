@@ -1,6 +1,6 @@
 """Watching the service: metrics, health and a live page, all read-only and on one port.
 
-names       every metric: its name, kind, labels and meaning
+metrics     every metric: its name, kind, labels and meaning
 observer    what the loop tells, counted per commit; and the views it hands out
 view        a copy of the pools as of a commit, taken by the loop itself between two steps
 figures     what follows from a view: violations, shares, regret

@@ -11,16 +11,16 @@ from typing import Any, Final
 import numpy as np
 
 from fair_allocator import __version__
-from fair_allocator.observe.figures import Figures
+from fair_allocator.observe.digest import Digest, urgency
+from fair_allocator.observe.figures import PoolFigures
 from fair_allocator.observe.history import Point
-from fair_allocator.observe.reports import Report, urgency
 
 PAGE_ROWS: Final = 50
 MOST_ROWS: Final = 500
 
 Json = dict[str, Any]
 
-POOL_ORDERS: Final[Mapping[str, Callable[[Figures], Any]]] = {
+POOL_ORDERS: Final[Mapping[str, Callable[[PoolFigures], Any]]] = {
     "worst": urgency,
     "name": lambda each: (each.of.name, each.of.partition),
     "rounds": lambda each: (-each.of.rounds, each.of.name, each.of.partition),
@@ -29,7 +29,7 @@ ARM_ORDERS: Final = ("worst", "name", "pulls", "quota", "mean")
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ClientWish:
     """What a client wants to see: which pools, in which order, and which arms of which pool."""
 
     search: str = ""
@@ -43,7 +43,7 @@ class Wish:
     arm_page: int = 1
 
     @classmethod
-    def of(cls, parameters: Mapping[str, str]) -> "Wish":
+    def of(cls, parameters: Mapping[str, str]) -> "ClientWish":
         """Read a query; what it cannot mean raises `ValueError`."""
         known: Json = dict(parameters)
         for name in _NUMBERS:
@@ -63,14 +63,14 @@ class Wish:
         return wish
 
     @property
-    def of_pools(self) -> "Wish":
+    def of_pools(self) -> "ClientWish":
         """What of it matters to the list of pools."""
         return replace(
             _ANYTHING, search=self.search, sort=self.sort, page=self.page, size=self.size
         )
 
     @property
-    def of_arms(self) -> "Wish":
+    def of_arms(self) -> "ClientWish":
         """What of it matters to the list of a pool's arms."""
         return replace(
             _ANYTHING,
@@ -81,7 +81,7 @@ class Wish:
         )
 
 
-_ANYTHING: Final = Wish()
+_ANYTHING: Final = ClientWish()
 _NUMBERS: Final = ("page", "size", "arm_page", "partition")
 
 
@@ -93,11 +93,11 @@ def encoded(content: object) -> bytes:
 # -- all pools --------------------------------------------------------------------------------
 
 
-def overview(report: Report) -> Json:
+def overview(digest: Digest) -> Json:
     """Return what is to be seen at a glance."""
-    view, figures = report.view, report.figures.values()
+    view, figures = digest.view, digest.figures.values()
     tallies = view.tallies
-    worst = report.worst
+    worst = digest.worst
     paused = sum(each.of.paused for each in figures)
     lag = [
         {
@@ -113,12 +113,12 @@ def overview(report: Report) -> Json:
         "view": view.number,
         "version": __version__,
         "partitions": tallies.partitions,
-        "pools": len(report.figures),
+        "pools": len(digest.figures),
         "paused": paused,
         "retired": view.retired,
         "unpromised": sum(each.of.terms.bound is None for each in figures),
-        "broken": len(report.broken),
-        "arms_broken": sum(report.figures[key].broken for key in report.broken),
+        "broken": len(digest.broken),
+        "arms_broken": sum(digest.figures[key].broken for key in digest.broken),
         "by_partition": view.by_partition,
         "worst": None if worst is None else _pool_row(worst),
         "rounds": sum(each.of.rounds for each in figures),
@@ -126,6 +126,9 @@ def overview(report: Report) -> Json:
         "forced": sum(each.forced for each in figures),
         "rewards": sum(each.rewards for each in figures),
         "pending": sum(each.of.open for each in figures),
+        "waiting": sum(each.of.waiting for each in figures),
+        "waited": tallies.waited,
+        "declined": tallies.declined,
         "lag": lag,
         "dead_letters": dict(tallies.dead_letters),
         "rewards_ignored": dict(tallies.rewards_ignored),
@@ -133,11 +136,11 @@ def overview(report: Report) -> Json:
     }
 
 
-def pool_page(report: Report, wish: Wish) -> Json:
+def pool_page(digest: Digest, wish: ClientWish) -> Json:
     """Return a page of pools in the order wished for."""
     wanted = wish.search.casefold()
     found = [
-        each for each in report.figures.values() if not wanted or wanted in each.of.name.casefold()
+        each for each in digest.figures.values() if not wanted or wanted in each.of.name.casefold()
     ]
     found.sort(key=POOL_ORDERS[wish.sort])
     rows, page, pages = _cut(found, wish.page, wish.size)
@@ -149,7 +152,7 @@ def pool_page(report: Report, wish: Wish) -> Json:
     }
 
 
-def _pool_row(each: Figures) -> Json:
+def _pool_row(each: PoolFigures) -> Json:
     of = each.of
     return {
         "name": of.name,
@@ -167,6 +170,13 @@ def _pool_row(each: Figures) -> Json:
         "forced": each.forced,
         "rewards": each.rewards,
         "pending": of.open,
+        "waiting": of.waiting,
+        "waiting_since": None if of.waiting_since is None else of.waiting_since / 1000,
+        "gap": each.gap,
+        "gap_bound": each.gap_bound,
+        "asleep": len(of.asleep),
+        "busy": of.busy,
+        "faults": of.faults,
         "regret": each.regret,
         "r_regret": each.r_regret,
         "r_regret_bound": each.r_regret_bound,
@@ -183,30 +193,32 @@ def _cut(found: Sequence[Any], page: int, size: int) -> tuple[Sequence[Any], int
 # -- one pool ---------------------------------------------------------------------------------
 
 
-def find(report: Report, name: str, partition: int | None) -> Figures | None:
+def find(digest: Digest, name: str, partition: int | None) -> PoolFigures | None:
     """Return a pool, None if there is none; of a name on several partitions the worst one.
 
     It is found faster by its partition, too.
     """
     if partition is not None:
-        return report.figures.get((partition, name))
-    found = (each for (_, known), each in report.figures.items() if known == name)
+        return digest.figures.get((partition, name))
+    found = (each for (_, known), each in digest.figures.items() if known == name)
     return min(found, key=urgency, default=None)
 
 
-def pool(figures: Figures, wish: Wish, past: Iterable[Point]) -> Json:
+def pool(figures: PoolFigures, wish: ClientWish, past: Iterable[Point]) -> Json:
     """Return a pool with a page of its arms and its past."""
     return {
         **_pool_row(figures),
         "epoch": figures.of.terms.epoch,
         "learner": figures.of.terms.learner,
         "tolerance": str(figures.of.terms.tolerance),
+        "requests": figures.of.terms.requests,
+        "bank": figures.of.terms.bank,
         "page": _arm_page(figures, wish),
         "past": [list(point) for point in past],
     }
 
 
-def _arm_page(figures: Figures, wish: Wish) -> Json:
+def _arm_page(figures: PoolFigures, wish: ClientWish) -> Json:
     names, of = figures.of.terms.names, figures.of
     wanted = wish.arm_search.casefold()
     found: Sequence[int] = range(len(names))
@@ -234,10 +246,12 @@ def _arm_page(figures: Figures, wish: Wish) -> Json:
     }
 
 
-def _arm_row(figures: Figures, arm: int) -> Json:
+def _arm_row(figures: PoolFigures, arm: int) -> Json:
     of = figures.of
     return {
         "name": of.terms.names[arm],
+        "state": of.state(arm),
+        "gap": of.own(arm) - of.last[arm],
         "quota": figures.quota(arm),
         "share": figures.share(arm),
         "short": int(figures.short[arm]),

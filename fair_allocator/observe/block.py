@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from fair_allocator.observe.figures import Figures
-from fair_allocator.observe.names import PREFIX
+from fair_allocator.observe.figures import PoolFigures
+from fair_allocator.observe.metrics import POOL_METRICS, PREFIX
 from fair_allocator.observe.selection import Selection
 from fair_allocator.observe.view import Key
 
@@ -31,7 +31,7 @@ def pool_labels(key: Key, by_partition: bool) -> str:
     return f'pool="{label_value(name)}"' + (f',partition="{partition}"' if by_partition else "")
 
 
-_Current = tuple[Figures, list[int]]
+_Current = tuple[PoolFigures, list[int]]
 """How a pool is now, and which of its arms have series."""
 
 
@@ -42,11 +42,11 @@ class Member:
 
     def __init__(self, labels: str) -> None:
         self.labels = labels
-        self.figures: Figures | None = None
+        self.figures: PoolFigures | None = None
         self.selection: Selection[int] = Selection(0)
         self.arms: list[int] = []
 
-    def update(self, figures: Figures, limit: int) -> tuple[bool, bool]:
+    def update(self, figures: PoolFigures, limit: int) -> tuple[bool, bool]:
         """Take in how the pool is, with at most `limit` arms.
 
         Returns whether its numbers changed, and whether its lines did.
@@ -67,7 +67,7 @@ class Member:
         self.arms = arms
         return True, not same
 
-    def _select(self, figures: Figures) -> list[int]:
+    def _select(self, figures: PoolFigures) -> list[int]:
         of, bound = figures.of, figures.of.terms.bound
         urgent: list[int] = []
         if figures.broken and bound is not None:
@@ -88,6 +88,7 @@ class Block:
         self.texts: Sequence[str] = ()
         self._templates: Sequence[str] = ()
         self._mean_lines: Sequence[str] = ()
+        self._waiting_lines: Sequence[str] = ()
 
     def add(self, key: Key, labels: str) -> None:
         """Take in a pool."""
@@ -99,7 +100,7 @@ class Block:
         del self.members[key]
         self._templates = ()
 
-    def write(self, figures: Mapping[Key, Figures], limits: Mapping[Key, int]) -> None:
+    def write(self, figures: Mapping[Key, PoolFigures], limits: Mapping[Key, int]) -> None:
         """Bring the lines up to date; `limits` says how many arms of each pool have series."""
         changed = not self._templates
         for key, member in self.members.items():
@@ -115,22 +116,32 @@ class Block:
             self._write_templates([_Lines(*each) for each in zip(labels, current, strict=True)])
         columns = _pool_columns([each for each, _ in current]) + _arm_columns(current)
         texts = [t % tuple(c) for t, c in zip(self._templates, columns, strict=True)]
-        means = (each.mean(arm) for each, arms in current for arm in arms)
-        found = zip(self._mean_lines, means, strict=True)
-        texts.append("".join([f"{line}{mean!r}\n" for line, mean in found if mean is not None]))
+        oldest = [each.of.waiting_since for each, _ in current]
+        since = [None if each is None else each / 1000 for each in oldest]
+        texts.insert(len(POOL_METRICS) - 1, _known(self._waiting_lines, since))
+        means = [each.mean(arm) for each, arms in current for arm in arms]
+        texts.append(_known(self._mean_lines, means))
         self.texts = texts
 
     def _write_templates(self, lines: Sequence["_Lines"]) -> None:
         self._mean_lines = [line for each in lines for line in each.means]
+        self._waiting_lines = [each.waiting for each in lines]
         pools = zip(*(each.of_pool for each in lines), strict=True)
         arms = zip(*(each.of_arms for each in lines), strict=True)
         self._templates = ["".join(column) for column in (*pools, *arms)]
 
 
-class _Lines:
-    """The lines of a pool with places for its numbers; of means, which may be missing, the start.
+def _known(lines: Sequence[str], values: Sequence[float | None]) -> str:
+    """Return the lines whose values are known."""
+    found = zip(lines, values, strict=True)
+    return "".join([f"{line}{value!r}\n" for line, value in found if value is not None])
 
-    What an epoch leaves as it is has no place, but is there.
+
+class _Lines:
+    """The lines of a pool with places for its numbers.
+
+    What an epoch leaves as it is has no place, but is there. Of a line that may be missing,
+    because nothing waits or no reward came, there is only the start.
     """
 
     def __init__(self, raw_labels: str, current: "_Current") -> None:
@@ -138,6 +149,9 @@ class _Lines:
         terms, labels = figures.of.terms, raw_labels.replace("%", "%%")
         at = f"{{{labels}}} "
         bound = "" if terms.bound is None else f"{PREFIX}fairness_tolerance{at}{terms.bound}\n"
+        most = figures.gap_bound
+        gap_bound = "" if most is None else f"{PREFIX}longest_gap_bound_slots{at}{most}\n"
+        any_kind = terms.requests == "any"
         self.of_pool = [
             f"{PREFIX}fairness_violation_max{at}%d\n",
             f"{PREFIX}fairness_violation_peak{at}%d\n",
@@ -152,9 +166,16 @@ class _Lines:
             f"{PREFIX}r_regret_estimate{at}%.9g\n",
             f"{PREFIX}r_regret_bound{at}%.9g\n",
             f"{PREFIX}pending_rewards{at}%d\n",
+            f"{PREFIX}waiting_requests{at}%d\n",
+            f"{PREFIX}longest_gap_slots{at}%d\n",
+            gap_bound,
+            f"{PREFIX}learner_faults_total{at}%d\n",
             f"{PREFIX}arms{at}{figures.size}\n",
+            f"{PREFIX}arms_asleep{at}%d\n" if any_kind else "",
+            f"{PREFIX}arms_busy{at}%d\n" if any_kind else "",
             f"{PREFIX}arms_hidden{at}{figures.size - len(arms)}\n",
         ]
+        self.waiting = f"{PREFIX}oldest_waiting_timestamp_seconds{{{raw_labels}}} "
         inner = [f'{raw_labels},arm="{label_value(terms.names[arm])}"' for arm in arms]
         quotas = [repr(figures.quota(arm)) for arm in arms]
         self.means = [f"{PREFIX}mean_reward_estimate{{{each}}} " for each in inner]
@@ -179,9 +200,10 @@ def _by_reason(metric: str, labels: str) -> str:
     )
 
 
-def _pool_columns(figures: Sequence[Figures]) -> list[Sequence[float]]:
+def _pool_columns(figures: Sequence[PoolFigures]) -> list[Sequence[float]]:
     """Return the numbers of `_Lines.of_pool`."""
     views = [each.of for each in figures]
+    any_kind = [of for of in views if of.terms.requests == "any"]
     return [
         [each.worst for each in figures],
         [each.peak for each in figures],
@@ -196,7 +218,13 @@ def _pool_columns(figures: Sequence[Figures]) -> list[Sequence[float]]:
         [each.r_regret for each in figures],
         [each.r_regret_bound for each in figures],
         [of.open for of in views],
+        [of.waiting for of in views],
+        [each.gap for each in figures],
         (),
+        [of.faults for of in views],
+        (),
+        [len(of.asleep) for of in any_kind],
+        [of.busy for of in any_kind],
         (),
     ]
 

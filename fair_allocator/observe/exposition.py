@@ -5,14 +5,14 @@ that time would be the loop's.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from fair_allocator.config import MetricsSection
 from fair_allocator.core.regret import r_regret, regret
 from fair_allocator.observe.block import POOLS, Block, label_value, pool_labels
-from fair_allocator.observe.figures import Figures
-from fair_allocator.observe.names import ARM_METRICS, POOL_METRICS, TRUE_METRICS, Metric
+from fair_allocator.observe.figures import PoolFigures
+from fair_allocator.observe.metrics import ARM_METRICS, POOL_METRICS, TRUE_METRICS, Metric
 from fair_allocator.observe.selection import Selection
 from fair_allocator.observe.view import Key
 
@@ -20,32 +20,23 @@ Truth = Mapping[str, Mapping[str, float]]
 """The arms' true means by pool, where they are known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Caps:
-    """How many arms and pools have series of their own."""
-
-    arms_per_pool: int = 100
-    arms: int = 5_000
-    pools: int = 5_000
-
-
 class PoolsText:
     """The lines of all pools."""
 
-    def __init__(self, caps: Caps, truth: Truth | None = None) -> None:
+    def __init__(self, caps: MetricsSection, truth: Truth | None = None) -> None:
         self._caps = caps
         self._truth = truth or {}
         self._blocks: list[Block] = []
-        self._pools: Selection[Key] = Selection(caps.pools)
+        self._pools: Selection[Key] = Selection(caps.max_pools)
 
     def write(
-        self, figures: Mapping[Key, Figures], *, by_partition: bool, openmetrics: bool
+        self, figures: Mapping[Key, PoolFigures], *, by_partition: bool, openmetrics: bool
     ) -> tuple[str, int]:
         """Return the text, and how many pools it leaves out."""
         limits = {}
-        left = self._caps.arms
+        left = self._caps.max_arms
         for key in self._select(figures):
-            limits[key] = min(self._caps.arms_per_pool, left)
+            limits[key] = min(self._caps.max_arms_per_pool, left)
             left -= min(limits[key], figures[key].size)
         self._divide(limits, by_partition)
         for block in self._blocks:
@@ -78,7 +69,7 @@ class PoolsText:
         self._blocks = [block for block in self._blocks if block.members]
 
     def _true_lines(
-        self, figures: Mapping[Key, Figures], by_partition: bool, openmetrics: bool
+        self, figures: Mapping[Key, PoolFigures], by_partition: bool, openmetrics: bool
     ) -> list[str]:
         """Write what is known of the truth; only a demo knows any, and has few arms."""
         columns: list[list[str]] = [[header(m, openmetrics=openmetrics)] for m in TRUE_METRICS]
@@ -90,8 +81,10 @@ class PoolsText:
                 continue
             truth = [known[arm] for arm in terms.names]
             entitled = [
-                Fraction(base + slope * of.rounds, unit)
-                for base, slope, unit in zip(terms.base, terms.slope, terms.unit, strict=True)
+                Fraction(base + slope * of.own(arm), unit)
+                for arm, (base, slope, unit) in enumerate(
+                    zip(of.base, terms.slope, terms.unit, strict=True)
+                )
             ]
             means += (
                 f'fair_allocator_mean_reward_true{{{pool},arm="{label_value(arm)}"}} {mean!r}\n'
@@ -102,7 +95,7 @@ class PoolsText:
             r_lost.append(f"fair_allocator_r_regret_true{{{pool}}} {fair:.9g}\n")
         return ["".join(column) for column in columns if len(column) > 1]
 
-    def _select(self, figures: Mapping[Key, Figures]) -> list[Key]:
+    def _select(self, figures: Mapping[Key, PoolFigures]) -> list[Key]:
         broken = [k for k, each in figures.items() if each.broken or each.of.violated_epochs]
         return self._pools.update(
             figures, broken, lambda: sorted(figures, key=lambda key: -figures[key].of.rounds)

@@ -6,6 +6,7 @@ costs a few microseconds; a pool whose entitlements do not fit into 64 bits is w
 
 from array import array
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import chain
 from math import pi
 from typing import Final, NamedTuple, TypeVar
@@ -13,7 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fair_allocator.observe.view import PoolView, Terms
+from fair_allocator.observe.view import PoolTerms, PoolView
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -24,7 +25,7 @@ _FEW: Final = 2.0 + pi**2 / 3.0
 """How often every gap counts in Fair-UCB's bound on r-regret, see `core.regret`."""
 
 
-class Figures:
+class PoolFigures:
     """A pool's figures; the columns are in the order of its arms.
 
     Attributes
@@ -33,34 +34,35 @@ class Figures:
         ``floor(entitled) - pulls`` of each arm.
     worst, broken
         The largest of them, and how many are above what is promised.
+    gap
+        The longest gap of an arm with a quota in the epoch in force, one that still lasts among
+        them: the slots that the arm could have had since its last pull.
     pulls, forced, rewards, earned
         Of the pool since it was made, arms that have left among them: they never fall.
     """
 
     __slots__ = (
-        "broken",
-        "earned",
-        "forced",
-        "of",
-        "pulls",
-        "r_regret",
-        "r_regret_bound",
-        "regret",
-        "rewards",
-        "short",
-        "worst",
+        *("broken", "earned", "forced", "gap", "of", "pulls", "r_regret", "r_regret_bound"),
+        *("regret", "rewards", "short", "worst"),
     )
 
     def __init__(
-        self, of: PoolView, short: Integers, worst: int, broken: int, regrets: Sequence[float]
+        self,
+        of: PoolView,
+        short: Integers,
+        worst: int,
+        broken: int,
+        gap: int,
+        regrets: Sequence[float],
     ) -> None:
         self.of = of
         self.short = short
         self.worst = worst
         self.broken = broken
+        self.gap = max(of.gap, gap)
         self.regret, self.r_regret, self.r_regret_bound = regrets
         departed = of.terms.departed
-        self.pulls = of.rounds
+        self.pulls = departed.pulls + sum(of.pulls)
         self.forced = departed.forced + sum(of.forced)
         self.rewards = departed.observed + sum(of.observed)
         # Rounded, since the last bit depends on who has left: a counter must not fall.
@@ -75,6 +77,19 @@ class Figures:
     def size(self) -> int:
         """How many arms there are."""
         return len(self.of.pulls)
+
+    @property
+    def gap_bound(self) -> int | None:
+        """The longest gap that the bank in force allows; None without a bank or a quota.
+
+        It is that of the smallest quota, in requests of at most as many slots as 1 / quota.
+        """
+        terms = self.of.terms
+        if terms.bank is None:
+            return None
+        if terms.longest_wait is None:  # worked out once for an epoch
+            terms.longest_wait = _longest_wait(terms) or False
+        return terms.longest_wait or None
 
     def quota(self, arm: int) -> float:
         """Return the quota in force of an arm."""
@@ -92,6 +107,15 @@ class Figures:
         return self.of.total[arm] / observed if observed else None
 
 
+def _longest_wait(terms: PoolTerms) -> int | None:
+    """Return how long the arm of the smallest quota may go without a pull."""
+    lines = [(s / u, s, u) for s, u in zip(terms.slope, terms.unit, strict=True) if s]
+    if not lines:
+        return None
+    _, slope, unit = min(lines)
+    return terms.guarantee.longest_wait(Fraction(slope, unit))
+
+
 class _Arrays(NamedTuple):
     """Lines as arrays, and their extremes, to tell whether the arithmetic stays in 64 bits."""
 
@@ -102,8 +126,12 @@ class _Arrays(NamedTuple):
     largest_slope: int
 
 
-def _arrays(terms: Terms) -> _Arrays | None:
-    """Return a pool's lines as arrays, None if they do not fit; worked out once for an epoch."""
+def _arrays(pool: PoolView) -> _Arrays | None:
+    """Return a pool's lines as arrays, None if they do not fit.
+
+    They are worked out once for an epoch, but for the bases of a pool in which these move.
+    """
+    terms = pool.terms
     if terms.arrays is None:
         extremes = max(map(abs, terms.base)), max(terms.slope), max(terms.unit)
         terms.arrays = False
@@ -114,10 +142,16 @@ def _arrays(terms: Terms) -> _Arrays | None:
                 np.array(terms.unit, dtype=np.int64),
                 *extremes[:2],
             )
-    return terms.arrays or None
+    arrays: _Arrays | None = terms.arrays or None
+    if arrays is None or pool.base is terms.base:
+        return arrays
+    largest = max(map(abs, pool.base))
+    if largest >= _LARGEST:
+        return None
+    return arrays._replace(base=np.array(pool.base, dtype=np.int64), largest_base=largest)
 
 
-def work_out(pools: Sequence[PoolView]) -> list[Figures]:
+def work_out(pools: Sequence[PoolView]) -> list[PoolFigures]:
     """Return the figures of pools, which all have arms."""
     if not pools:
         return []
@@ -125,11 +159,15 @@ def work_out(pools: Sequence[PoolView]) -> list[Figures]:
     starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
     rounds = np.array([pool.rounds for pool in pools], dtype=np.int64)
     pulls = _flat([pool.pulls for pool in pools], np.int64)
-    floors, entitled = _entitled(pools, np.repeat(rounds, sizes), starts)
+    own = _own_clocks(pools, sizes, starts)
+    floors, entitled = _entitled(pools, own, starts)
     short = floors - pulls
     worst = np.maximum.reduceat(short, starts)
     bounds = [_LARGEST if pool.terms.bound is None else pool.terms.bound for pool in pools]
     broken = np.add.reduceat(short > np.repeat(np.array(bounds), sizes), starts, dtype=np.int64)
+    waits = own - _flat([pool.last for pool in pools], np.int64)
+    waits *= _flat([pool.terms.slope for pool in pools], np.float64) > 0
+    longest = np.maximum.reduceat(waits, starts)
     gaps = _gaps(pools, sizes, starts)
     slack = np.array([pool.terms.slack for pool in pools])
     each_slack = np.repeat(slack, sizes)
@@ -143,9 +181,15 @@ def work_out(pools: Sequence[PoolView]) -> list[Figures]:
     bound += (_FEW + slack % 1.0) * np.add.reduceat(gaps, starts)
     regrets = np.stack((regret, r_regret, bound), axis=1).tolist()
     return [
-        Figures(pool, short[start : start + len(pool.pulls)], *rest)
+        PoolFigures(pool, short[start : start + len(pool.pulls)], *rest)
         for pool, start, *rest in zip(
-            pools, starts.tolist(), worst.tolist(), broken.tolist(), regrets, strict=True
+            pools,
+            starts.tolist(),
+            worst.tolist(),
+            broken.tolist(),
+            longest.tolist(),
+            regrets,
+            strict=True,
         )
     ]
 
@@ -157,33 +201,55 @@ def _flat(columns: Sequence[Sequence[float]], kind: type[Number]) -> NDArray[Num
     return np.frombuffer(array(code, values), dtype=kind)
 
 
+def _own_clocks(pools: Sequence[PoolView], sizes: Integers, starts: Integers) -> Integers:
+    """Return every arm's own clock: the slots of the requests that it was eligible for."""
+    own = np.repeat(np.array([pool.clock for pool in pools], dtype=np.int64), sizes)
+    for pool, start in zip(pools, starts.tolist(), strict=True):
+        if pool.missed:
+            own[start : start + len(pool.missed)] -= _flat([pool.missed], np.int64)
+        for arm, stood in pool.away.items():
+            own[start + arm] = stood
+    return own
+
+
 def _entitled(
-    pools: Sequence[PoolView], rounds: Integers, starts: Integers
+    pools: Sequence[PoolView], own: Integers, starts: Integers
 ) -> tuple[Integers, Floats]:
     """Return what each arm is entitled to, rounded down exactly, and as a float."""
     columns: list[tuple[Integers, Integers, Integers]] = []
     alone = []
     for place, pool in enumerate(pools):
-        arrays = _arrays(pool.terms)
-        if arrays and arrays.largest_base + arrays.largest_slope * pool.rounds < _LARGEST:
+        arrays = _arrays(pool)
+        latest = _latest(pool, own, starts[place])
+        if arrays and arrays.largest_base + arrays.largest_slope * latest < _LARGEST:
             columns.append(arrays[:3])
         else:
             alone.append(place)
             some = np.ones(len(pool.pulls), dtype=np.int64)
             columns.append((some, some, some))
     base, slope, unit = (np.concatenate(column) for column in zip(*columns, strict=True))
-    values = base + slope * rounds
+    values = base + slope * own
     floors, entitled = values // unit, values / unit
     for place in alone:
         pool, at = pools[place], slice(starts[place], starts[place] + len(pools[place].pulls))
         terms = pool.terms
         exact = [
-            (b + s * pool.rounds, u)
-            for b, s, u in zip(terms.base, terms.slope, terms.unit, strict=True)
+            (b + s * clock, u)
+            for b, s, u, clock in zip(
+                pool.base, terms.slope, terms.unit, own[at].tolist(), strict=True
+            )
         ]
         floors[at] = [value // unit for value, unit in exact]
         entitled[at] = [value / unit for value, unit in exact]
     return floors, entitled
+
+
+def _latest(pool: PoolView, own: Integers, start: int) -> int:
+    """Return the latest of the arms' own clocks: requests that name arms run ahead of the pool's.
+
+    A plain pool's arms all go by its clock.
+    """
+    return int(own[start : start + len(pool.pulls)].max()) if pool.missed else pool.clock
 
 
 def _gaps(pools: Sequence[PoolView], sizes: Integers, starts: Integers) -> Floats:

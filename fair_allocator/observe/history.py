@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from fair_allocator.observe.figures import Figures
+from fair_allocator.observe.figures import PoolFigures
 from fair_allocator.observe.selection import Selection
 from fair_allocator.observe.view import Key
 
@@ -36,7 +36,9 @@ class History:
         self._points: dict[Key, deque[Point]] = {}
         self._time = float("-inf")
 
-    def add(self, time: float | None, figures: Mapping[Key, Figures], broken: list[Key]) -> None:
+    def add(
+        self, time: float | None, figures: Mapping[Key, PoolFigures], broken: list[Key]
+    ) -> None:
         """Take in how things are now, unless that was done a moment ago or is not known."""
         if time is None or time - self._time < APART:
             return
@@ -56,7 +58,7 @@ class History:
         return list(self._points.get(pool, ()))
 
 
-def point(time: float, figures: Figures) -> Point:
+def point(time: float, figures: PoolFigures) -> Point:
     """Return a pool's point at a moment."""
     return Point(
         time,

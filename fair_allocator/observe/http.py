@@ -373,9 +373,9 @@ def _parameters(query: str) -> dict[str, str]:
         raise Refused(HTTPStatus.BAD_REQUEST) from None
 
 
-def _wish(query: Mapping[str, str]) -> api.Wish:
+def _wish(query: Mapping[str, str]) -> api.ClientWish:
     try:
-        return api.Wish.of(query)
+        return api.ClientWish.of(query)
     except ValueError:
         raise Refused(HTTPStatus.BAD_REQUEST) from None
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from fair_allocator.errors import CommitFailed
-from fair_allocator.log.base import INPUTS, Record
-from fair_allocator.observe.tallies import Place, Tallies
+from fair_allocator.log.base import INPUTS, Place, Record
+from fair_allocator.observe.tallies import Tallies
 from fair_allocator.observe.view import View, look, only_counted
-from fair_allocator.probe import Probe
+from fair_allocator.service.probe import Probe
 from fair_allocator.shard import Shard, Snapshots
 from fair_allocator.shard.settings import Tally
 
@@ -120,6 +120,9 @@ class Observer(Probe):
         self._tallies.transactions["committed"] += 1
         self._tallies.commits.add(seconds)
 
+    def counted(self, tally: Tally) -> None:
+        self._tallies.take(tally)
+
     def _note_read(self, records: Sequence[Record]) -> None:
         """Remember the time of the last record of each place: a poll may cover a few only."""
         self._last_read |= {(topic, place): time for topic, place, _, _, _, time in records}
@@ -144,9 +147,6 @@ class Observer(Probe):
         shards: Mapping[int, Shard],
         snapshots: Mapping[int, Snapshots],
     ) -> None:
-        for shard in shards.values():
-            self._tallies.take(shard.tally)
-            shard.tally = Tally()
         whole = not self._failing and len(owned) == len(shards)
         self._failing = False
         if whole:

@@ -12,31 +12,32 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from fair_allocator.observe import api, stream
-from fair_allocator.observe.exposition import Caps, PoolsText, Truth
+from fair_allocator.config import MetricsSection
+from fair_allocator.observe import api, families
+from fair_allocator.observe.digest import Digest
+from fair_allocator.observe.exposition import PoolsText, Truth
 from fair_allocator.observe.figures import work_out
 from fair_allocator.observe.history import History
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.pacing import Pacing
-from fair_allocator.observe.reports import Report
 from fair_allocator.observe.view import View
 
 logger = logging.getLogger(__name__)
 
 MOST_ANSWERS: Final = 200
-"""Kept of a report; a loop that does not answer must not fill the memory."""
+"""Kept of a digest; a loop that does not answer must not fill the memory."""
 
 LONGEST_SECONDS: Final = 10.0
-"""What a report costs may make it this old, but no older: an alert looks at its age."""
+"""What a digest costs may make it this old, but no older: an alert looks at its age."""
 
 EVENT_SECONDS: Final = 0.9
-"""How old a report may be for a page that is sent one every second."""
+"""How old a digest may be for a page that is sent one every second."""
 
 FRESH_SECONDS: Final = 0.25
-"""A report younger than this is given again, however many ask."""
+"""A digest younger than this is given again, however many ask."""
 
 MOST_OF_THE_TIME: Final = 0.02
-"""The part of a processor that reports may take: what costs more is renewed more seldom."""
+"""The part of a processor that digests may take: what costs more is renewed more seldom."""
 
 
 class Reporter(Collector):
@@ -44,7 +45,7 @@ class Reporter(Collector):
 
     As a collector it yields the metrics of the stream; those of the pools are text already.
 
-    How often there is a new report depends on what reports cost, never on what is asked of them:
+    How often there is a new digest depends on what digests cost, never on what is asked of them:
     nobody can keep the others from news. `pacing` is for whoever answers clients: it is told what
     each client's answers cost, and says when it may have another.
     """
@@ -52,7 +53,7 @@ class Reporter(Collector):
     def __init__(
         self,
         observer: Observer,
-        caps: Caps | None = None,
+        caps: MetricsSection | None = None,
         truth: Truth | None = None,
         *,
         monotonic: Callable[[], float] = time.monotonic,
@@ -61,14 +62,14 @@ class Reporter(Collector):
         self.pacing = Pacing(monotonic)
         self._observer = observer
         self._monotonic = monotonic
-        self._text = PoolsText(caps or Caps(), truth or {})
-        self._report = Report(View(), {}, [])
+        self._text = PoolsText(caps or MetricsSection(), truth or {})
+        self._digest = Digest(View(), {}, [])
         self._made = float("-inf")
         self._spent = 0.0
-        self._answers_of: Report | None = None
+        self._answers_of: Digest | None = None
         self._answers: dict[Hashable, bytes] = {}
-        """By what was asked, of one report; the parts of an answer are kept by themselves."""
-        self._texts: dict[bool, tuple[Report, bytes]] = {}
+        """By what was asked, of one digest; the parts of an answer are kept by themselves."""
+        self._texts: dict[bool, tuple[Digest, bytes]] = {}
         self._errors = 0
         self._hidden = 0
         self._one_at_a_time = threading.RLock()
@@ -76,8 +77,8 @@ class Reporter(Collector):
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
 
-    def report(self, max_age: float = FRESH_SECONDS) -> Report:
-        """Return a report at most so many seconds old, as far as that may cost and is answered."""
+    def digest(self, max_age: float = FRESH_SECONDS) -> Digest:
+        """Return a digest at most so many seconds old, as far as that may cost and is answered."""
         with self._one_at_a_time:
             seldom = min(self._spent / MOST_OF_THE_TIME, LONGEST_SECONDS)
             if self._monotonic() - self._made > max(max_age, seldom):
@@ -86,7 +87,7 @@ class Reporter(Collector):
                 with self._spending():
                     self._renew(view)
                 self._made = self._monotonic()
-            return self._report
+            return self._digest
 
     @contextmanager
     def _spending(self) -> Iterator[None]:
@@ -96,8 +97,8 @@ class Reporter(Collector):
         self._spent += time.thread_time() - began
 
     def _renew(self, view: View) -> None:
-        known = self._report.figures
-        if view.number == self._report.view.number:
+        known = self._digest.figures
+        if view.number == self._digest.view.number:
             return
         changed = [
             pool
@@ -106,46 +107,46 @@ class Reporter(Collector):
         ]
         fresh = {figures.of.key: figures for figures in work_out(changed)}
         figures = {key: fresh.get(key) or known[key] for key in view.pools}
-        self._report = Report.of(view, figures)
-        self.history.add(view.time, figures, self._report.broken)
+        self._digest = Digest.of(view, figures)
+        self.history.add(view.time, figures, self._digest.broken)
 
     # -- the page -----------------------------------------------------------------------------
 
-    def event(self, client: str, wish: api.Wish, past: bool) -> tuple[int, bytes]:
+    def event(self, client: str, wish: api.ClientWish, past: bool) -> tuple[int, bytes]:
         """Return what a watching page is sent, and the number of its view.
 
         With `past` it has all that is known of the past of the pool, else the newest of it.
         """
-        with self._answering(client, EVENT_SECONDS) as report:
-            event = self._pools(report, wish)
+        with self._answering(client, EVENT_SECONDS) as digest:
+            event = self._pools(digest, wish)
             name, partition = wish.pool, wish.partition
-            if name is None and (worst := report.worst) is not None:
+            if name is None and (worst := digest.worst) is not None:
                 partition, name = worst.of.key
             if name is not None:
-                pool = self._pool(report, name, partition, wish, past)
+                pool = self._pool(digest, name, partition, wish, past)
                 event = event[:-1] + b',"pool":' + pool + b"}"
-            return report.view.number, event
+            return digest.view.number, event
 
-    def pools(self, client: str, wish: api.Wish) -> bytes:
+    def pools(self, client: str, wish: api.ClientWish) -> bytes:
         """Return the overview and a page of pools."""
-        with self._answering(client, FRESH_SECONDS) as report:
-            return self._pools(report, wish)
+        with self._answering(client, FRESH_SECONDS) as digest:
+            return self._pools(digest, wish)
 
-    def pool(self, client: str, name: str, wish: api.Wish) -> bytes:
+    def pool(self, client: str, name: str, wish: api.ClientWish) -> bytes:
         """Return a pool with its past; null if there is none of that name."""
-        with self._answering(client, FRESH_SECONDS) as report:
-            return self._pool(report, name, wish.partition, wish, past=True)
+        with self._answering(client, FRESH_SECONDS) as digest:
+            return self._pool(digest, name, wish.partition, wish, past=True)
 
-    def _pools(self, report: Report, wish: api.Wish) -> bytes:
-        overview = self._once("overview", lambda: api.overview(report))
-        pools = self._once(wish.of_pools, lambda: api.pool_page(report, wish))
+    def _pools(self, digest: Digest, wish: api.ClientWish) -> bytes:
+        overview = self._once("overview", lambda: api.overview(digest))
+        pools = self._once(wish.of_pools, lambda: api.pool_page(digest, wish))
         return b'{"overview":' + overview + b',"pools":' + pools + b"}"
 
     def _pool(
-        self, report: Report, name: str, partition: int | None, wish: api.Wish, past: bool
+        self, digest: Digest, name: str, partition: int | None, wish: api.ClientWish, past: bool
     ) -> bytes:
         def content() -> api.Json | None:
-            figures = api.find(report, name, partition)
+            figures = api.find(digest, name, partition)
             if figures is None:
                 return None
             points = self.history.of(figures.of.key)
@@ -154,18 +155,18 @@ class Reporter(Collector):
         return self._once((name, partition, wish.of_arms, past), content)
 
     @contextmanager
-    def _answering(self, client: str, max_age: float) -> Iterator[Report]:
-        """Answer by the report that is yielded, at the expense of the client."""
+    def _answering(self, client: str, max_age: float) -> Iterator[Digest]:
+        """Answer by the digest that is yielded, at the expense of the client."""
         with self._one_at_a_time:
-            report = self.report(max_age)
-            if self._answers_of is not report or len(self._answers) >= MOST_ANSWERS:
-                self._answers_of, self._answers = report, {}
+            digest = self.digest(max_age)
+            if self._answers_of is not digest or len(self._answers) >= MOST_ANSWERS:
+                self._answers_of, self._answers = digest, {}
             began = time.thread_time()
-            yield report
+            yield digest
             self.pacing.spent(client, time.thread_time() - began)
 
     def _once(self, key: Hashable, content: Callable[[], api.Json | None]) -> bytes:
-        """Return a part of an answer, made once for a report however many ask."""
+        """Return a part of an answer, made once for a digest however many ask."""
         if key not in self._answers:
             self._answers[key] = api.encoded(content())
         return self._answers[key]
@@ -178,15 +179,15 @@ class Reporter(Collector):
         openmetrics = content_type.startswith("application/openmetrics-text")
         with self._one_at_a_time:
             try:
-                report = self.report()
-                if (known := self._texts.get(openmetrics)) is None or known[0] is not report:
+                digest = self.digest()
+                if (known := self._texts.get(openmetrics)) is None or known[0] is not digest:
                     with self._spending():
                         text, self._hidden = self._text.write(
-                            report.figures,
-                            by_partition=report.view.by_partition,
+                            digest.figures,
+                            by_partition=digest.view.by_partition,
                             openmetrics=openmetrics,
                         )
-                    known = self._texts[openmetrics] = report, text.encode("utf-8", "replace")
+                    known = self._texts[openmetrics] = digest, text.encode("utf-8", "replace")
                 pools = known[1]
             except Exception:
                 # The rest of the scrape says that something is wrong.
@@ -197,9 +198,9 @@ class Reporter(Collector):
 
     def collect(self) -> Iterator[Metric]:
         errors = self._errors + self._observer.errors
-        report = self._report
-        yield from stream.process_families(bool(self._observer.restoring_now), errors)
-        yield from stream.families(report.view, len(report.broken), self._hidden)
+        digest = self._digest
+        yield from families.process_families(bool(self._observer.restoring_now), errors)
+        yield from families.families(digest.view, len(digest.broken), self._hidden)
 
     def describe(self) -> Iterable[Metric]:
         return ()

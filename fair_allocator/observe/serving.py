@@ -35,22 +35,20 @@ def observed(
         If the token cannot be told.
     """
     # Here, since it takes longer to load than all that decides.
-    from fair_allocator.observe.exposition import Caps
     from fair_allocator.observe.http import Access, Server
     from fair_allocator.observe.reporter import Reporter
 
-    settings, metrics = configuration.observe, configuration.metrics
+    settings = configuration.observe
     access = Access(
         token_of(settings), settings.max_clients, frozenset(map(str.lower, settings.hosts))
     )
     if settings.port is None:
         yield None
         return
-    caps = Caps(metrics.max_arms_per_pool, metrics.max_arms, metrics.max_pools)
     service = configuration.service
     health = Health(observer, service.stuck_seconds, service.poll_seconds)
     try:
-        reporter = Reporter(observer, caps, truth)
+        reporter = Reporter(observer, configuration.metrics, truth)
         server = Server(settings.host, settings.port, reporter, health, access)
     except OSError as error:
         logger.warning(

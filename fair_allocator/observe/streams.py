@@ -29,7 +29,7 @@ _NO_NEWS: Final = b":\n\n"
 class _Page:
     """One that watches: what it wishes for, and how far it has been told."""
 
-    def __init__(self, connection: socket.socket, client: str, wish: api.Wish) -> None:
+    def __init__(self, connection: socket.socket, client: str, wish: api.ClientWish) -> None:
         self.connection = connection
         self.client = client
         self.wish = wish
@@ -50,7 +50,7 @@ class Streams:
         self._ended = False
         self._lock = threading.Lock()
 
-    def follow(self, connection: socket.socket, client: str, wish: api.Wish) -> None:
+    def follow(self, connection: socket.socket, client: str, wish: api.ClientWish) -> None:
         """Send events to a connection, the first one at once; return when it is over."""
         page = _Page(connection, client, wish)
         connection.sendall(self._news(page))

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fair_allocator.core.requests import RewardOutcome
-from fair_allocator.events import Reason
+from fair_allocator.events import Refusal
+from fair_allocator.log.base import Place
 from fair_allocator.shard.settings import Tally
 
 LATENCIES: Final = (
@@ -65,10 +66,6 @@ def _label(words: str) -> str:
     return words.replace(" ", "-")
 
 
-Place = tuple[str, int]
-"""A topic and a partition."""
-
-
 @dataclass(slots=True)
 class Tallies:
     """All that is counted.
@@ -90,12 +87,14 @@ class Tallies:
     transactions: Counter[str] = field(default_factory=lambda: _zeros(("committed", "aborted")))
     log_failures: int = 0
     rebalances: Counter[str] = field(default_factory=lambda: _zeros(("gained", "revoked", "lost")))
-    dead_letters: Counter[str] = field(default_factory=lambda: _zeros(Reason))
+    dead_letters: Counter[str] = field(default_factory=lambda: _zeros(Refusal))
     duplicates: Counter[str] = field(default_factory=lambda: _zeros(("request", "reward")))
     rewards_ignored: Counter[str] = field(
         default_factory=lambda: _zeros(_label(each.value) for each in RewardOutcome if not each)
     )
     expired: Counter[str] = field(default_factory=lambda: _zeros(("timeout", "too-many-open")))
+    waited: int = 0
+    declined: int = 0
     latency: Histogram = field(default_factory=lambda: Histogram(LATENCIES))
     commits: Histogram = field(default_factory=lambda: Histogram(COMMITS))
     restores: Histogram = field(default_factory=lambda: Histogram(RESTORES))
@@ -115,6 +114,8 @@ class Tallies:
             self.rewards_ignored[_label(reason)] += count
         for reason, count in tally.expired.items():
             self.expired[_label(reason)] += count
+        self.waited += tally.waited
+        self.declined += tally.declined
         self.duplicates["request"] += tally.repeats
         self.duplicates["reward"] += tally.rewards_ignored[RewardOutcome.REPEATED.value]
 

@@ -6,7 +6,7 @@ columns of the pools that changed since the view before, and shares the rest wit
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from fair_allocator.core.pool import Pool
 from fair_allocator.observe.tallies import Tallies
@@ -14,21 +14,25 @@ from fair_allocator.shard import Shard
 from fair_allocator.shard.hosted import HostedPool
 
 
-class Terms:
+class PoolTerms:
     """What is in force in a pool, and changes with its epoch only.
 
-    After round t an arm is entitled to ``(base + slope * t) / unit``.
+    An arm is entitled to ``(base + slope * own) / unit``, where `own` is its own clock. `moving`
+    tells whether arms may miss slots, or their `base` may change within the epoch.
     """
 
     __slots__ = (
-        *("arrays", "base", "bound", "changing", "departed", "epoch", "joined", "learner"),
-        *("names", "rule"),
+        *("arrays", "bank", "base", "bound", "changing", "departed", "epoch", "guarantee"),
+        *("joined", "learner", "longest_wait", "moving", "names", "requests", "rule"),
         *("slack", "slope", "tolerance", "unit"),
     )
 
     def __init__(self, pool: Pool) -> None:
         arms, guarantee = pool.columns, pool.guarantee
         self.epoch = pool.epoch
+        self.guarantee = guarantee
+        self.requests = guarantee.requests
+        self.bank = guarantee.bank
         self.rule = guarantee.rule
         self.bound = guarantee.bound
         self.changing = guarantee.changing
@@ -41,20 +45,46 @@ class Terms:
         self.base = arms.base.copy()
         self.slope = arms.slope.copy()
         self.unit = arms.unit.copy()
+        self.moving = self.requests == "any" or pool.bank is not None
         self.arrays: Any = None
-        """The lines as arrays, for whoever works with them."""
+        """The lines as arrays, filled in when they are first needed."""
+        self.longest_wait: Any = None
+        """The bound on the longest gap, filled in likewise."""
 
 
 Key = tuple[int, str]
 """A pool's partition and name: without a partitioner, a name may be on several."""
 
 
+_NOTHING_MISSED: Final[list[int]] = []
+_NOBODY_AWAY: Final[dict[int, int]] = {}
+"""Shared by the views of all pools in which every arm goes by the pool's clock."""
+
+
 class PoolView:
-    """A pool as it was; the columns are in the order of its arms."""
+    """A pool as it was; the columns are in the order of its arms.
+
+    Attributes
+    ----------
+    clock, missed, away
+        What makes the arms' own clocks, as in `core.arms`; `missed` and `away` are empty where
+        every arm goes by the pool's clock.
+    base
+        Where the arms' lines begin; the one of `terms` unless the pool is `moving`.
+    asleep
+        The arms that are asleep; those that are away and not asleep are busy.
+    waiting, waiting_since
+        How many requests wait, and since when the oldest does, in ms of record time.
+    gap
+        The longest gap that a pull has ended in the epoch in force.
+    faults
+        How often the learner failed since the pool was restored.
+    """
 
     __slots__ = (
-        *("forced", "key", "name", "observed", "open", "partition", "paused", "peak", "pool"),
-        *("pulls", "rounds", "terms", "total", "violated_epochs"),
+        *("asleep", "away", "base", "clock", "faults", "forced", "gap", "key", "last", "missed"),
+        *("name", "observed", "open", "partition", "paused", "peak", "pool", "pulls", "rounds"),
+        *("terms", "total", "violated_epochs", "waiting", "waiting_since"),
     )
 
     def __init__(self, hosted: HostedPool, partition: int, before: "PoolView | None") -> None:
@@ -66,12 +96,24 @@ class PoolView:
         self.partition = partition
         self.key: Key = (partition, pool.name)
         self.rounds = pool.rounds
+        self.clock = pool.clock
         self.open = pool.open
         self.paused = hosted.hosting.paused
         self.peak = pool.peak_at_pulls
         self.violated_epochs = pool.violated_epochs
         same = before is not None and before.pool is pool and before.terms.epoch == pool.epoch
-        self.terms: Terms = before.terms if before is not None and same else Terms(pool)
+        self.terms: PoolTerms = before.terms if before is not None and same else PoolTerms(pool)
+        self.base, self.missed, self.away = self.terms.base, _NOTHING_MISSED, _NOBODY_AWAY
+        self.asleep: frozenset[int] = frozenset()
+        if self.terms.moving:
+            self.base, self.missed = arms.base.copy(), arms.missed.copy()
+            self.away, self.asleep = arms.away.copy(), frozenset(pool.sleeping)
+        self.last = arms.last.copy()
+        self.gap = pool.gap_at_pulls
+        self.waiting = len(hosted.waiting)
+        self.waiting_since = _oldest(hosted)
+        faults = pool.faults
+        self.faults = sum(faults.values()) if faults else 0
         self.pulls = arms.pulls.copy()
         self.forced = arms.forced.copy()
         self.observed = arms.observed.copy()
@@ -80,8 +122,10 @@ class PoolView:
     def is_of(self, hosted: HostedPool) -> bool:
         """Tell whether this is how a pool still is.
 
-        A decision raises `rounds`, a reward or an expiry lowers `open`, and any change of the
-        pool starts an epoch: no two states of a pool agree in all three.
+        A decision raises `rounds`, a reward, a decline or an expiry lowers `open`, and any change
+        of the pool starts an epoch. Arms that sleep or wake, requests that begin or cease to wait,
+        and a pause touch none of these, so they are compared, too. An arm becomes busy or free
+        only by a decision or a change of `open`.
         """
         pool = hosted.pool
         return (
@@ -90,7 +134,33 @@ class PoolView:
             and self.pool is pool
             and self.terms.epoch == pool.epoch
             and self.paused == hosted.hosting.paused
+            and self.waiting == len(hosted.waiting)
+            and self.waiting_since == _oldest(hosted)
+            and len(self.asleep) == len(pool.sleeping)
+            and self.asleep.issuperset(pool.sleeping)
         )
+
+    @property
+    def busy(self) -> int:
+        """How many arms have as many open assignments as they may have."""
+        return len(self.away) - len(self.asleep)
+
+    def own(self, arm: int) -> int:
+        """Return an arm's own clock: the slots of the requests that it was eligible for."""
+        if arm in self.away:
+            return self.away[arm]
+        return self.clock - self.missed[arm] if self.missed else self.clock
+
+    def state(self, arm: int) -> str:
+        """Return "asleep", "busy", or "" for an arm that is here."""
+        if arm in self.asleep:
+            return "asleep"
+        return "busy" if arm in self.away else ""
+
+
+def _oldest(hosted: HostedPool) -> int | None:
+    """Return since when the oldest request waits; they wait in their order."""
+    return next(iter(hosted.waiting.values())).since if hosted.waiting else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ scenario   an instance of one's own, read from TOML
 world      its rewards, delays and losses
 trial      what its policies do in it, by the core
 advice     what quotas and a tolerance cost
+crowd      workers who come and go from request to request, and contestants for serving them
+crowd_measures  shortfall, gap, regret and share in it, from who was there and who was picked
 drawing    PNG and SVG
 writing    JSON, CSV and Markdown
 """

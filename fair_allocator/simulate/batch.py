@@ -19,11 +19,11 @@ NEVER: Final = np.iinfo(np.int64).max
 _ROOM: Final = 1 << 62
 _TICK: Final = 1000
 
-Progress = Callable[[int], None]
+Tick = Callable[[int], None]
 """Told of so many decisions, now and then."""
 
 
-class Row(NamedTuple):
+class PolicyRun(NamedTuple):
     """One run of one policy."""
 
     policy: Policy
@@ -47,11 +47,11 @@ class Played(NamedTuple):
 
 def play(
     instance: Instance,
-    rows: Sequence[Row],
+    rows: Sequence[PolicyRun],
     horizon: int,
     seed: int,
     checkpoints: Sequence[int],
-    tick: Progress = lambda _: None,
+    tick: Tick = lambda _: None,
 ) -> Played:
     """Play rows that share a learner and a rule; rows with rule "none" may be among them."""
     quotas = _Quotas(instance, rows, horizon)
@@ -81,7 +81,7 @@ def play(
 class _Quotas:
     """Who is owed what: by how much each arm of each row is beyond its tolerance, times `unit`."""
 
-    def __init__(self, instance: Instance, rows: Sequence[Row], horizon: int) -> None:
+    def __init__(self, instance: Instance, rows: Sequence[PolicyRun], horizon: int) -> None:
         quotas = instance.quotas
         self._unit = lcm(*(quota.denominator for quota in quotas))
         if self._unit * (horizon + 2) * 2 > _ROOM:
@@ -145,7 +145,7 @@ class _Quotas:
 class _Learner(Protocol):
     pulls: Floats
 
-    def __init__(self, instance: Instance, rows: Sequence[Row], horizon: int) -> None: ...
+    def __init__(self, instance: Instance, rows: Sequence[PolicyRun], horizon: int) -> None: ...
 
     def choose(self, round: int) -> Ints: ...
 
@@ -155,7 +155,7 @@ class _Learner(Protocol):
 class _UCB1:
     """An arm never pulled has mean infinity, so the lowest of them comes first."""
 
-    def __init__(self, instance: Instance, rows: Sequence[Row], horizon: int) -> None:  # noqa: ARG002
+    def __init__(self, instance: Instance, rows: Sequence[PolicyRun], horizon: int) -> None:  # noqa: ARG002
         self._shape = len(rows), len(instance.means)
         self.pulls: Floats = np.zeros(self._shape)
         self._first = np.arange(self._shape[0]) * self._shape[1]
@@ -182,7 +182,7 @@ class _UCB1:
 
 
 class _LFG(_UCB1):
-    def __init__(self, instance: Instance, rows: Sequence[Row], horizon: int) -> None:
+    def __init__(self, instance: Instance, rows: Sequence[PolicyRun], horizon: int) -> None:
         super().__init__(instance, rows, horizon)
         self._mean = np.ones(self._shape)
         self._queue: Floats = np.zeros(self._shape)
@@ -210,7 +210,7 @@ class _LFG(_UCB1):
 class _TFairUCB(_UCB1):
     """The first part takes the arms in turns, the same in every row."""
 
-    def __init__(self, instance: Instance, rows: Sequence[Row], horizon: int) -> None:
+    def __init__(self, instance: Instance, rows: Sequence[PolicyRun], horizon: int) -> None:
         super().__init__(instance, rows, horizon)
         needed = [max(1, horizon * r.numerator // r.denominator) for r in instance.quotas]
         if sum(needed) > horizon:

@@ -1,11 +1,12 @@
 """The pictures, as PNG and SVG."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fair_allocator.simulate.advice import Advice
+from fair_allocator.simulate.crowd import Crowd, CrowdOutcome
 from fair_allocator.simulate.figures import LFGS, Curve, Figure, Paper
 from fair_allocator.simulate.scenario import Scenario
 from fair_allocator.simulate.trial import Outcome
@@ -45,13 +46,20 @@ def picture(panels: int, title: str, columns: int | None = None) -> tuple["Pictu
 
 
 def save(drawn: "Picture", stem: Path) -> list[Path]:
-    """Write a picture as PNG and SVG, the same bytes for the same numbers."""
+    """Write a picture as PNG and SVG."""
+    return [write(drawn, stem.with_suffix(suffix)) for suffix in (".png", ".svg")]
+
+
+def write(drawn: "Picture", path: Path) -> Path:
+    """Write a picture as its suffix says, the same bytes for the same numbers."""
     from matplotlib import rc_context
 
-    with rc_context({"svg.hashsalt": "fair-allocator"}):
-        drawn.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
-    drawn.savefig(stem.with_suffix(".png"), dpi=_DPI)
-    return [stem.with_suffix(".png"), stem.with_suffix(".svg")]
+    if path.suffix == ".png":
+        drawn.savefig(path, dpi=_DPI)
+    else:
+        with rc_context({"svg.hashsalt": "fair-allocator"}):
+            drawn.savefig(path, metadata={"Date": None})
+    return path
 
 
 def line(axes: "Axes", curve: Curve, label: str, colour: str, **style: Any) -> None:
@@ -207,3 +215,84 @@ def draw_advice(advice: Advice, directory: Path) -> list[Path]:
         axes.legend(frameon=False, fontsize=8.5)
         thousands(axes, "x", "y")
     return save(drawn, directory / "advice")
+
+
+_CROWD: Final = {
+    "fair-ucb": (_FAIR,),
+    "fair-ucb bank": ("#56B4E9",),
+    "fair-thompson": ("#CC79A7",),
+    "ucb1": ("#444444",),
+    "lfg": ("#F3C35B", "#E69F00", "#A36F00"),
+    "tscsf-b": ("#7FD1B9", "#009E73", "#00563E"),
+}
+"""One colour for each kind, darker for a larger eta."""
+
+
+def crowd_colours(names: Iterable[str]) -> dict[str, str]:
+    """Return a colour for each contestant."""
+    kinds = {kind: iter(colours) for kind, colours in _CROWD.items()}
+    return {name: next(kinds[name.partition("=")[0].removesuffix(" eta")]) for name in names}
+
+
+def draw_crowd(
+    crowd: Crowd, outcomes: Mapping[str, CrowdOutcome], price: Curve, path: Path
+) -> list[Path]:
+    """Draw how a crowd was served: shortfall and regret over time, and the longest gaps."""
+    title = (
+        f"{crowd.workers} workers, each there for {100 * crowd.available:g} % of "
+        f"{crowd.rounds:,} requests, quota {float(crowd.quota):g}, {price.runs} runs"
+    )
+    drawn, (left, middle, right) = picture(3, title)
+    colours = crowd_colours(outcomes)
+    for name, outcome in outcomes.items():
+        ours = name.startswith("fair")
+        style = {"linewidth": 2.4, "zorder": 4} if ours else {"linewidth": 1.5}
+        line(left, outcome.measures["worst shortfall"], name, colours[name], **style)
+        line(right, outcome.measures["regret"], name, colours[name], **style)
+    left.set(xlabel="request", ylabel="floor(entitled) - pulls", title="Worst shortfall so far")
+    left.set_xscale("log")
+    left.set_yscale("symlog", linthresh=1)
+    left.set_ylim(-0.05, None)
+    thousands(left, "y")
+    bound(right, price, "price of the quotas,\nmeans known")
+    right.lines[-1].set(zorder=5, color="black")
+    right.set(xlabel="request", ylabel="regret", title="Regret so far")
+    thousands(right, "x", "y")
+    right.locator_params(axis="x", nbins=5)
+    draw_gaps(middle, outcomes, colours)
+    handles, labels = right.get_legend_handles_labels()
+    drawn.legend(handles, labels, loc="outside right center", frameon=False, fontsize=9)
+    drawn.set_size_inches(16.5, 4.6)
+    return [write(drawn, path)]
+
+
+def draw_gaps(
+    axes: "Axes", outcomes: Mapping[str, CrowdOutcome], colours: Mapping[str, str]
+) -> None:
+    """Draw the longest gap of any run by contestant, and the bound where there is one."""
+    gaps = [max(each.measures["longest gap"].worst_of_each) for each in outcomes.values()]
+    axes.barh(list(outcomes), gaps, color=list(colours.values()))
+    for place, (gap, outcome) in enumerate(zip(gaps, outcomes.values(), strict=True)):
+        wait = outcome.wait
+        _beside(axes, f"{gap:,}", gap, place, left=wait is not None)
+        if wait is not None:
+            axes.vlines(wait, place - 0.45, place + 0.45, color="black", linewidth=2)
+            _beside(axes, f"bound {wait:,}", wait, place)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.set_xlim(10, 4 * max(gaps))
+    axes.set(xlabel="own slots in a row without a pull", title="Longest gap of any worker")
+
+
+def _beside(axes: "Axes", text: str, x: float, y: float, *, left: bool = False) -> None:
+    """Write to the right of a point, or to its left."""
+    side, offset = ("right", -4) if left else ("left", 4)
+    axes.annotate(
+        text,
+        (x, y),
+        xytext=(offset, 0),
+        textcoords="offset points",
+        ha=side,
+        va="center",
+        fontsize=8.5,
+    )

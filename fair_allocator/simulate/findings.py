@@ -17,7 +17,7 @@ _COMPARABLE: Final = 2.0
 VERDICTS: Final = {True: "agrees", False: "does not agree", None: "not reached"}
 
 
-class Finding(NamedTuple):
+class PaperFinding(NamedTuple):
     """A claim of the paper, whether the numbers bear it out (None: too short a run), and they."""
 
     figure: str
@@ -26,11 +26,11 @@ class Finding(NamedTuple):
     numbers: str
 
 
-def findings(paper: Paper) -> list[Finding]:
+def findings(paper: Paper) -> list[PaperFinding]:
     """Return what the figures that were made say."""
     checks = {"2": _cost, "3": _r_regret, "4": _guarantee}
     return [
-        Finding(name, *found)
+        PaperFinding(name, *found)
         for name, figure in paper.figures.items()
         for found in checks[name](figure)
     ]

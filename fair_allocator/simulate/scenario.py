@@ -3,7 +3,7 @@
 import csv
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from fractions import Fraction
 from math import floor, isfinite
@@ -40,7 +40,7 @@ class Normal(_Section):
         return self
 
 
-class ArmSettings(_Section):
+class ScenarioArm(_Section):
     """An arm: its quota, where its rewards come from, and when it is there."""
 
     quota: _Number = 0
@@ -50,10 +50,12 @@ class ArmSettings(_Section):
     replay: str | None = None
     joins: _Round = 1
     leaves: _Round | None = None
+    available: Annotated[float, Field(gt=0, le=1)] = 1.0
+    max_open: _Round | None = None
     loss: _Mean | None = None
 
     @model_validator(mode="after")
-    def _check(self) -> "ArmSettings":
+    def _check(self) -> "ScenarioArm":
         given = [key for key in SOURCES if getattr(self, key) is not None]
         if len(given) != 1:
             named = ", ".join(given) or "none"
@@ -115,7 +117,9 @@ class Scenario(_Section):
     horizon: Annotated[int, Field(ge=1, le=10**8)]
     runs: Annotated[int, Field(ge=2, le=10**6)] = 20
     seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
-    arms: Annotated[dict[str, ArmSettings], Field(min_length=1)]
+    slots: Annotated[int, Field(ge=1)] = 1
+    max_open: _Round | None = None
+    arms: Annotated[dict[str, ScenarioArm], Field(min_length=1)]
     policies: Annotated[dict[str, PolicySettings], Field(min_length=1)]
     delay: DelaySettings = DelaySettings()
 
@@ -130,6 +134,18 @@ class Scenario(_Section):
                 "for ever"
             )
         return self
+
+    @property
+    def plain(self) -> bool:
+        """Whether any arm can take any request, and each goes to one."""
+        arms = self.arms.values()
+        limited = any(arm.available < 1 or arm.max_open is not None for arm in arms)
+        return self.slots == 1 and self.max_open is None and not limited
+
+    def limits(self, names: Iterable[str]) -> dict[str, int] | None:
+        """Return how many assignments of these arms may be open; None if no arm is limited."""
+        found = {name: self.arms[name].max_open or self.max_open for name in names}
+        return {name: most for name, most in found.items() if most is not None} or None
 
     def stages(self) -> Iterator[tuple[int, dict[str, Fraction]]]:
         """Yield each round in which arms come or go, with the quotas of those there from then."""
@@ -211,7 +227,7 @@ def _reward(text: str | None) -> float | None:
     return value if isfinite(value) and 0 <= value <= 1 else None
 
 
-_KINDS: Final = {"arms": ArmSettings, "policies": PolicySettings, "delay": DelaySettings}
+_KINDS: Final = {"arms": ScenarioArm, "policies": PolicySettings, "delay": DelaySettings}
 
 
 def _explain(problem: ErrorDetails) -> str:

@@ -5,18 +5,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from fair_allocator.core.pool import Pool
-from fair_allocator.simulate.batch import Played, Progress, Row
+from fair_allocator.simulate.batch import Played, PolicyRun, Tick
 from fair_allocator.simulate.chance import uniforms
 from fair_allocator.simulate.policies import Instance, Policy
 
 
 def play(
     instance: Instance,
-    rows: Sequence[Row],
+    rows: Sequence[PolicyRun],
     horizon: int,
     seed: int,
     checkpoints: Sequence[int],
-    tick: Progress = lambda _: None,
+    tick: Tick = lambda _: None,
 ) -> Played:
     """Play rows, whatever their policies are."""
     points = {t: at for at, t in enumerate(checkpoints)}

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from fair_allocator.simulate import batch, single
-from fair_allocator.simulate.batch import Played, Progress, Row
+from fair_allocator.simulate.batch import Played, PolicyRun, Tick
 from fair_allocator.simulate.policies import Instance, Policy
 
 ENGINES: Final = {"core": single.play, "vectorised": batch.play}
@@ -40,7 +40,7 @@ class Players:
     """One process or several that play jobs; to be used in a `with` block."""
 
     def __init__(
-        self, processes: int = 1, engine: str = "auto", tick: Progress = lambda _: None
+        self, processes: int = 1, engine: str = "auto", tick: Tick = lambda _: None
     ) -> None:
         self._processes, self._engine, self._tick = processes, engine, tick
         self._pool: ProcessPoolExecutor | None = None
@@ -69,12 +69,12 @@ class Players:
                 found[row] = pulls[:, at], worst[at]
         outcomes = {}
         for policy in job.policies:
-            runs = [found[Row(policy, run)] for run in range(job.runs)]
+            runs = [found[PolicyRun(policy, run)] for run in range(job.runs)]
             pulls = np.stack([each for each, _ in runs], axis=1)
             outcomes[policy.name] = Played(pulls, np.array([worst for _, worst in runs]))
         return outcomes
 
-    def _play(self, engine: str, job: Job, parts: Sequence[list[Row]]) -> list[Played]:
+    def _play(self, engine: str, job: Job, parts: Sequence[list[PolicyRun]]) -> list[Played]:
         if self._pool is None:
             return [_play(engine, job, rows, self._tick) for rows in parts]
         futures = [self._pool.submit(_play_and_tell, engine, job, rows) for rows in parts]
@@ -87,14 +87,14 @@ class Players:
 
 
 def play(
-    job: Job, processes: int = 1, engine: str = "auto", tick: Progress = lambda _: None
+    job: Job, processes: int = 1, engine: str = "auto", tick: Tick = lambda _: None
 ) -> dict[str, Played]:
     """Play one job."""
     with Players(processes, engine, tick) as players:
         return players.play(job)
 
 
-def _parts(job: Job, processes: int) -> Iterator[list[Row]]:
+def _parts(job: Job, processes: int) -> Iterator[list[PolicyRun]]:
     """Split the rows into batches that can be played together, one of each kind per process."""
     rules = {policy: policy.rule_on(job.instance) for policy in job.policies}
     rule_of = {policy.learner: rule for policy, rule in rules.items() if rule != "none"}
@@ -105,12 +105,12 @@ def _parts(job: Job, processes: int) -> Iterator[list[Row]]:
         return policy.learner, rule_of.get(policy.learner, rule) if rule == "none" else rule
 
     for _, group in groupby(sorted(job.policies, key=kind), kind):
-        rows = [Row(policy, run) for policy in group for run in range(job.runs)]
+        rows = [PolicyRun(policy, run) for policy in group for run in range(job.runs)]
         size = -(-len(rows) // processes)
         yield from (rows[at : at + size] for at in range(0, len(rows), size))
 
 
-def _play(engine: str, job: Job, rows: Sequence[Row], tick: Progress) -> Played:
+def _play(engine: str, job: Job, rows: Sequence[PolicyRun], tick: Tick) -> Played:
     return ENGINES[engine](job.instance, rows, job.horizon, job.seed, job.checkpoints, tick)
 
 
@@ -123,5 +123,5 @@ def _listen(queue: Any) -> None:
     _told = queue
 
 
-def _play_and_tell(engine: str, job: Job, rows: Sequence[Row]) -> Played:
+def _play_and_tell(engine: str, job: Job, rows: Sequence[PolicyRun]) -> Played:
     return _play(engine, job, rows, _told.put)

@@ -1,6 +1,6 @@
 """What the policies of a scenario do in it, by the core's own `Pool`."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
@@ -13,19 +13,20 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from fair_allocator.core.guarantee import Change
 from fair_allocator.core.pool import Pool
 from fair_allocator.errors import ConfigurationError, InvalidPool
 from fair_allocator.simulate.figures import Curve, over_runs
 from fair_allocator.simulate.policies import Floats
 from fair_allocator.simulate.scenario import PolicySettings, Scenario
-from fair_allocator.simulate.world import World, true_mean
+from fair_allocator.simulate.world import ScenarioWorld, true_mean
 
 MEASURES: Final = ("worst violation", "regret", "r-regret")
 _POINTS: Final = 100
 
 
 class Stay(NamedTuple):
-    """How long an arm was there in a run, and what it got."""
+    """For how many slots an arm was there in a run, and what it got."""
 
     rounds: int
     pulls: int
@@ -39,19 +40,24 @@ class Trial(NamedTuple):
     measures
         By [measure, checkpoint], in the order of `MEASURES`. The worst violation is the largest
         ``floor(entitled) - pulls`` of any arm at any round up to the checkpoint.
+    unserved
+        Rounds whose request nobody could take, since all arms were away or busy.
     """
 
     measures: Floats
     stays: dict[str, Stay]
+    unserved: int = 0
 
 
 class Outcome(NamedTuple):
-    """All runs of one policy: its curves, and each arm's share of the rounds it was there for."""
+    """All runs of one policy: its curves, and each arm's share of the slots it was there for."""
 
     guarantee: str
     bound: int | None
     curves: dict[str, Curve]
     shares: dict[str, Curve]
+    unserved: float = 0.0
+    """Rounds of a run whose request nobody could take, on average."""
 
 
 def checkpoints(scenario: Scenario) -> list[int]:
@@ -67,15 +73,21 @@ def check(scenario: Scenario, path: str) -> None:
         for turn, quotas in scenario.stages():
             try:
                 if pool is None:
-                    pool = _pool(policy, quotas, 0, 0)
+                    pool = _pool(scenario, policy, quotas, 0, 0)
                 else:
-                    pool.reconfigure(quotas)
+                    _change(scenario, pool, quotas)
             except InvalidPool as error:
                 when = f" from round {turn} on" if turn > 1 else ""
                 raise ConfigurationError(f"{path}: policies.{name}{when}: {error}") from None
 
 
-def _pool(policy: PolicySettings, quotas: Mapping[str, Fraction], seed: int, run: int) -> Pool:
+def _pool(
+    scenario: Scenario,
+    policy: PolicySettings,
+    quotas: Mapping[str, Fraction],
+    seed: int,
+    run: int,
+) -> Pool:
     return Pool(
         quotas,
         tolerance=policy.tolerance,
@@ -84,7 +96,14 @@ def _pool(policy: PolicySettings, quotas: Mapping[str, Fraction], seed: int, run
         seed=seed,
         name=f"run {run}",
         remember=0,
+        requests="plain" if scenario.plain else "any",
+        max_open=scenario.limits(quotas),
     )
+
+
+def _change(scenario: Scenario, pool: Pool, quotas: Mapping[str, Fraction]) -> Change:
+    """Let arms come and go."""
+    return pool.reconfigure(quotas, max_open=scenario.limits(quotas))
 
 
 def play(
@@ -121,9 +140,10 @@ def play_once(
     """Play one run of one policy."""
     means = {name: true_mean(arm, logs.get(name, ())) for name, arm in scenario.arms.items()}
     stages = dict(scenario.stages())
-    world = World(scenario, logs, seed, run)
-    pool = _pool(policy, stages[1], seed, run)
-    ledger = _Ledger(pool, policy.slack, means)
+    world = ScenarioWorld(scenario, logs, seed, run)
+    pool = _pool(scenario, policy, stages[1], seed, run)
+    ledger = _Ledger(scenario, pool, policy.slack, means)
+    there, unserved = world.there(), 0
     mail = _Mail(scenario, pool, world)
     points = {t: at for at, t in enumerate(checkpoints(scenario))}
     measures = np.zeros((len(MEASURES), len(points)))
@@ -133,51 +153,73 @@ def play_once(
         if t > 1 and t in stages:
             worst = max(worst, pool.peak_violation())
             ledger.change(stages[t])
-        arm = pool.assign(str(t)).arm
-        ledger.pulled(arm)
-        mail.send(arm, t)
+        if scenario.plain:
+            arm = pool.assign(str(t)).arm
+            ledger.pulled(arm)
+            mail.send(arm, t)
+        elif able := _able(pool, next(there)):
+            picks = pool.assign(str(t), eligible=able, slots=scenario.slots).arms
+            ledger.served(picks, able)
+            for arm in picks:
+                mail.send(arm, t)
+        else:
+            unserved += 1
         mail.deliver(t)
         if t in points:
             worst = max(worst, pool.peak_violation())
             measures[:, points[t]] = worst, ledger.regret, ledger.r_regret()
     ledger.leave(pool.arms)
-    return Trial(measures, ledger.stays)
+    return Trial(measures, ledger.stays, unserved)
+
+
+def _able(pool: Pool, there: frozenset[str]) -> list[str]:
+    """Return the arms that are there and not busy."""
+    away = pool.away
+    return [name for at, name in enumerate(pool.arms) if name in there and at not in away]
 
 
 class _Mail:
     """Rewards on their way."""
 
-    def __init__(self, scenario: Scenario, pool: Pool, world: World) -> None:
+    def __init__(self, scenario: Scenario, pool: Pool, world: ScenarioWorld) -> None:
         self._delay, self._pool, self._world = scenario.delay, pool, world
-        self._arrivals: defaultdict[int, list[tuple[str, float]]] = defaultdict(list)
+        self._arrivals: defaultdict[int, list[tuple[str, str, float]]] = defaultdict(list)
+        self._sent: defaultdict[int, list[str]] = defaultdict(list)
 
     def send(self, arm: str, round: int) -> None:
         reward, arrival = self._world.reward(arm), self._world.arrival(arm, round)
         if arrival is not None:
-            self._arrivals[arrival].append((str(round), reward))
+            self._arrivals[arrival].append((str(round), arm, reward))
+        if self._delay.default is not None:
+            self._sent[round].append(arm)
 
     def deliver(self, round: int) -> None:
         pool, delay = self._pool, self._delay
-        for request, reward in self._arrivals.pop(round, ()):
-            pool.reward(request, reward)
+        for request, arm, reward in self._arrivals.pop(round, ()):
+            pool.reward(request, reward, arm)
         if delay.timeout is not None and round > delay.timeout:
-            request = str(round - delay.timeout)
+            before = round - delay.timeout
             if delay.default is None:
-                pool.expire(request)
-            else:
-                pool.reward(request, delay.default)
+                pool.expire(str(before))
+            for arm in self._sent.pop(before, ()):
+                pool.reward(str(before), delay.default, arm)
 
 
 class _Ledger:
     """What a run costs, while arms come and go.
 
-    A pull costs the gap to the best arm there at the time. r-regret leaves out an arm's first
-    pulls, as many as are promised by now; what is promised and missing counts against it.
+    A pull costs the gap to the best arm that could take the request; with several slots the best
+    pick is held against the best arm, the second against the second, and so on. r-regret
+    leaves out an arm's first pulls, as many as are promised by now; what is promised and missing
+    counts against it.
     """
 
-    def __init__(self, pool: Pool, slack: int, means: Mapping[str, float]) -> None:
-        self._pool, self._slack, self._means = pool, slack, means
+    def __init__(
+        self, scenario: Scenario, pool: Pool, slack: int, means: Mapping[str, float]
+    ) -> None:
+        self._scenario, self._pool, self._slack, self._means = scenario, pool, slack, means
         self.stays: dict[str, Stay] = {}
+        self._own = Counter[str]()
         self._joined = dict.fromkeys(pool.arms, 1)
         self._bills: dict[str, list[_Bill]] = {name: [] for name in pool.arms}
         self._closed = 0.0
@@ -195,6 +237,18 @@ class _Ledger:
         bill = self._bills[name][-1]
         bill.pulls += 1
         self.regret += bill.gap
+
+    def served(self, picks: Sequence[str], able: Sequence[str]) -> None:
+        """Count a request that only these arms could take, against the best of them."""
+        means = self._means
+        best = sorted((means[name] for name in able), reverse=True)
+        for top, name in zip(best, sorted(picks, key=lambda n: -means[n]), strict=False):
+            bill = self._bills[name][-1]
+            bill.pulls += 1
+            bill.cost += top - means[name]
+            bill.gap = bill.cost / bill.pulls
+            self.regret += top - means[name]
+        self._own.update(dict.fromkeys(able, len(picks)))
 
     def r_regret(self) -> float:
         """Return what pulls beyond the promised ones cost so far."""
@@ -215,7 +269,7 @@ class _Ledger:
     def change(self, quotas: Mapping[str, Fraction]) -> None:
         """Let arms come and go from the next round on."""
         self.leave([name for name in self._pool.arms if name not in quotas])
-        for name in self._pool.reconfigure(quotas).joined:
+        for name in _change(self._scenario, self._pool, quotas).joined:
             self._joined[name] = self._pool.rounds + 1
         self._open()
 
@@ -223,16 +277,19 @@ class _Ledger:
         """Settle what arms got."""
         pulls, owed = self._pool.pulls, self._pool.entitled
         for name in names:
-            self.stays[name] = Stay(self._pool.rounds + 1 - self._joined[name], pulls[name])
+            rounds = self._pool.rounds + 1 - self._joined[name]
+            slots = rounds if self._scenario.plain else self._own[name]
+            self.stays[name] = Stay(slots, pulls[name])
             self._closed += self._promised(name, owed[name])
 
 
 @dataclass(slots=True)
 class _Bill:
-    """An arm's pulls in one stage, and what each costs."""
+    """An arm's pulls in one stage, and what each costs, on average where requests differ."""
 
     gap: float
     pulls: int = 0
+    cost: float = 0.0
 
 
 def _together(scenario: Scenario, policy: PolicySettings, trials: Sequence[Trial]) -> Outcome:
@@ -246,7 +303,8 @@ def _together(scenario: Scenario, policy: PolicySettings, trials: Sequence[Trial
     for name in scenario.arms:
         stays = [trial.stays[name] for trial in trials if name in trial.stays]
         if stays:
-            share = np.array([[stay.pulls / stay.rounds for stay in stays]])
+            share = np.array([[stay.pulls / max(1, stay.rounds) for stay in stays]])
             shares[name] = over_runs([stays[0].rounds], share)
-    guarantee = _pool(policy, dict(scenario.stages())[1], 0, 0).guarantee
-    return Outcome(str(guarantee), guarantee.bound, curves, shares)
+    guarantee = _pool(scenario, policy, dict(scenario.stages())[1], 0, 0).guarantee
+    unserved = float(np.mean([trial.unserved for trial in trials]))
+    return Outcome(str(guarantee), guarantee.bound, curves, shares, unserved)

@@ -4,7 +4,7 @@ The n-th pull of an arm pays the same under every policy of a run, and what a ro
 delayed or lost alike: policies are compared on the same luck.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import exp, pi, sqrt
 from statistics import NormalDist
 from typing import Final
@@ -13,20 +13,23 @@ import numpy as np
 
 from fair_allocator.simulate.chance import generator
 from fair_allocator.simulate.policies import Floats
-from fair_allocator.simulate.scenario import ArmSettings, Normal, Scenario
+from fair_allocator.simulate.scenario import Normal, Scenario, ScenarioArm
 
 _AT_ONCE: Final = 256
 _DELAYS, _LOSSES, _REWARDS = 1, 2, 3
 """Streams of chance; the arms' own ones follow."""
+_THERE: Final = 1 << 32
+"""The stream that says who is there; no arm's own."""
 
 
-class World:
+class ScenarioWorld:
     """What one run brings."""
 
     def __init__(
         self, scenario: Scenario, logs: Mapping[str, list[float]], seed: int, run: int
     ) -> None:
         self._scenario = scenario
+        self._presence = generator(seed, run, _THERE)
         self._rewards = {
             name: _Rewards(arm, logs.get(name, ()), generator(seed, run, _REWARDS + at))
             for at, (name, arm) in enumerate(scenario.arms.items())
@@ -39,6 +42,14 @@ class World:
         self._losses: list[float] = []
         if delay.timeout is not None:
             self._losses = generator(seed, run, _LOSSES).random(horizon).tolist()
+
+    def there(self) -> Iterator[frozenset[str]]:
+        """Yield for each round the arms that are there, if they have joined."""
+        names = np.array(list(self._scenario.arms), dtype=object)
+        chances = np.array([arm.available for arm in self._scenario.arms.values()])
+        while True:
+            for row in self._presence.random((_AT_ONCE, len(names))) < chances:
+                yield frozenset(names[row].tolist())
 
     def reward(self, arm: str) -> float:
         """Return what the arm's next pull pays."""
@@ -59,7 +70,7 @@ class World:
 class _Rewards:
     """The rewards of one arm in one run, in the order of its pulls."""
 
-    def __init__(self, arm: ArmSettings, log: Sequence[float], chance: np.random.Generator) -> None:
+    def __init__(self, arm: ScenarioArm, log: Sequence[float], chance: np.random.Generator) -> None:
         self._draw = _drawer(arm, log, chance)
         self._ready: list[float] = []
 
@@ -70,7 +81,7 @@ class _Rewards:
 
 
 def _drawer(
-    arm: ArmSettings, log: Sequence[float], chance: np.random.Generator
+    arm: ScenarioArm, log: Sequence[float], chance: np.random.Generator
 ) -> Callable[[int], Floats]:
     if arm.mean is not None:
         mean = arm.mean
@@ -110,7 +121,7 @@ def _replay(log: Sequence[float], chance: np.random.Generator) -> Callable[[int]
     return draw
 
 
-def true_mean(arm: ArmSettings, log: Sequence[float]) -> float:
+def true_mean(arm: ScenarioArm, log: Sequence[float]) -> float:
     """Return what a pull pays in expectation, by which regret is measured."""
     if arm.mean is not None:
         return arm.mean

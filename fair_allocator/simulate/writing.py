@@ -96,6 +96,7 @@ def write_outcomes(scenario: Scenario, outcomes: Mapping[str, Outcome], out: Pat
         name: {
             "guarantee": outcome.guarantee,
             "bound": outcome.bound,
+            "unserved": outcome.unserved,
             **{measure: curve.plain() for measure, curve in outcome.curves.items()},
             "shares": {
                 arm: {"quota": str(scenario.arms[arm].share), **curve.plain()}

@@ -3,7 +3,7 @@
 import { Charts } from "./charts.js";
 import { Live } from "./live.js";
 import { fill, pager } from "./table.js";
-import { clock, count, make, named, number, percent, plural, say, seconds } from "./text.js";
+import { clock, count, make, moment, named, number, percent, plural, say, seconds } from "./text.js";
 
 const STALE_MS = 15000; // with very many pools there is news every ten seconds only
 const TYPING_MS = 250;
@@ -102,27 +102,32 @@ function tiles(overview) {
   const learned = overview.assignments - overview.forced;
   const rows = [
     ["Worst shortfall", worst ? short(worst) : "–", worst ? allowed(worst) : ""],
-    ["Decisions", count(overview.assignments), rate === null ? "" : `${number(rate)} a second`],
+    ["Waiting", plural(overview.waiting, "request"), waits(overview.waiting)],
+    ["Assignments", count(overview.assignments), rate === null ? "" : `${number(rate)} a second`],
     ["Forced by fairness", share(overview.forced, overview.assignments), `${count(learned)} learned`],
     ["Rewards", count(overview.rewards), `${count(overview.pending)} waited for`],
     ["Lag", plural(behind, "record"), behind ? `${seconds(late)} behind` : "all is read"],
     ["Dead letters", count(dead), dead ? "see the reasons below" : "none"],
     ["Pools", count(overview.pools), standing(overview)],
   ];
-  const place = find("tiles");
+  lay(find("tiles"), rows);
+  before = overview;
+}
+
+function lay(place, rows) {
   rows.forEach(([title, value, note], at) => {
     const tile = place.children[at] ?? place.appendChild(emptyTile());
     say(tile.children[0], title);
     say(tile.children[1], value);
     say(tile.children[2], note);
   });
-  before = overview;
 }
 
 const emptyTile = () =>
   make("div", {}, make("dt"), make("dd", { class: "value" }), make("dd", { class: "note" }));
 const short = ({ worst }) => plural(Math.max(0, worst), "pull");
 const allowed = ({ bound }) => (bound === null ? "nothing is promised" : `${count(bound)} allowed`);
+const waits = (waiting) => (waiting ? "nobody can take them now" : "all are decided");
 const share = (part, all) => (all ? percent(part / all) : "–");
 
 function standing({ partitions, paused, retired }) {
@@ -162,6 +167,8 @@ const poolColumns = [
   { title: "Guarantee", text: (row) => verdict(asArm(row)), style: (row) => grade(asArm(row)) },
   { title: "Peak", text: (row) => count(row.peak) },
   { title: "Allowed", text: (row) => (row.bound === null ? "–" : count(row.bound)) },
+  { title: "Waiting", text: (row) => count(row.waiting) },
+  { title: "Longest gap", text: (row) => count(row.gap) },
   { title: "Rounds", text: (row) => count(row.rounds) },
   { title: "Arms", text: (row) => count(row.arms) },
   { title: "Forced", text: (row) => share(row.forced, row.assignments) },
@@ -188,7 +195,7 @@ function list({ overview, pools }) {
 let bound = null; // of the pool whose arms are shown
 
 const armColumns = [
-  { title: "Arm", show: (row, cell, fresh) => fresh && cell.replaceChildren(named(row.name)) },
+  { title: "Arm", show: arm },
   { title: "Share against quota", show: bar, style: () => "wide" },
   { title: "Share", text: (row) => percent(row.share) },
   { title: "Quota", text: (row) => percent(row.quota) },
@@ -203,6 +210,14 @@ const armColumns = [
   { title: "Rewards", text: (row) => count(row.rewards) },
   { title: "Mean reward", text: (row) => (row.mean === null ? "–" : row.mean.toFixed(3)) },
 ];
+
+// Whether it is away stands beside its name, as text.
+function arm(row, cell, fresh) {
+  if (fresh) cell.replaceChildren(named(row.name), " ", make("span", { class: "state" }));
+  const state = cell.querySelector(".state");
+  say(state, row.state);
+  state.hidden = !row.state;
+}
 
 // The quota is marked in the middle; the end means twice as much or more.
 function bar(row, place) {
@@ -224,9 +239,17 @@ function bar(row, place) {
   box.setAttribute("aria-label", `share ${percent(row.share)}, ${quota}${short ? ", short" : ""}`);
 }
 
+const gapAllowed = ({ gap_bound: most }) =>
+  most === null ? "without a bank any number is" : `${count(most)} allowed`;
+const oldest = ({ waiting, waiting_since: since }) =>
+  waiting ? `the oldest since ${moment(since)}` : "all are decided";
+const away = ({ requests, asleep, busy }) =>
+  requests === "any" ? `${count(asleep)} asleep, ${count(busy)} busy` : "requests are plain";
+
 function detail(pool) {
   find("pool").hidden = false;
   say(find("pool-name").querySelector("bdi"), wish.pool);
+  find("pool-tiles").hidden = pool === null;
   if (pool === null) {
     say(find("pool-terms"), "This pool is not here: it was removed, moved, retired, or never was.");
     return;
@@ -239,9 +262,18 @@ function detail(pool) {
   const words = [`${pool.rule}: ${promise}`, `learner ${pool.learner}`];
   words.push(plural(pool.rounds, "round"), plural(pool.arms, "arm"), `epoch ${pool.epoch}`);
   words.push(`partition ${pool.partition}`);
+  if (pool.requests === "any") words.push("requests may name arms");
+  if (pool.bank !== null) words.push(`bank ${count(pool.bank)}`);
   if (pool.changing) words.push("a change is taking effect");
   if (pool.paused) words.push("paused");
+  if (pool.faults) words.push(`the learner failed ${plural(pool.faults, "time")}`);
   say(find("pool-terms"), words.join(" · "));
+  lay(find("pool-tiles"), [
+    ["Worst shortfall", short(pool), allowed(pool)],
+    ["Longest gap", plural(pool.gap, "slot"), gapAllowed(pool)],
+    ["Waiting", plural(pool.waiting, "request"), oldest(pool)],
+    ["Arms away", count(pool.asleep + pool.busy), away(pool)],
+  ]);
   charts.take(pool.past, fresh || shownPool !== poolKey(pool));
   shownPool = poolKey(pool);
   fill(find("arm-table"), armColumns, pool.page.rows, { key: (row) => row.name });

@@ -12,6 +12,13 @@ export const percent = (value) => {
 export const plural = (value, word) => `${count(value)} ${word}${value === 1 ? "" : "s"}`;
 export const clock = (time) => new Date(1000 * time).toLocaleTimeString("en-GB");
 
+// A day is named where it is not today.
+export const moment = (time) => {
+  const then = new Date(1000 * time);
+  const today = then.toDateString() === new Date().toDateString();
+  return today ? clock(time) : then.toLocaleString("en-GB");
+};
+
 export const seconds = (value) => {
   if (value < 1) return `${Math.round(1000 * value)} ms`;
   if (value < 120) return `${value.toFixed(1)} s`;

@@ -11,8 +11,9 @@ from prometheus_client.core import (
 )
 
 from fair_allocator import __version__
-from fair_allocator.observe.names import named
-from fair_allocator.observe.tallies import Histogram, Place, Tallies
+from fair_allocator.log.base import Place
+from fair_allocator.observe.metrics import named
+from fair_allocator.observe.tallies import Histogram, Tallies
 from fair_allocator.observe.view import View
 
 
@@ -67,6 +68,8 @@ def _counted(tallies: Tallies) -> Iterator[Metric]:
     yield _counter("duplicates_total", tallies.duplicates)
     yield _counter("rewards_ignored_total", tallies.rewards_ignored)
     yield _counter("expired_requests_total", tallies.expired)
+    yield _plain_counter("waited_requests_total", tallies.waited)
+    yield _plain_counter("declined_assignments_total", tallies.declined)
     yield _histogram("restore_duration_seconds", tallies.restores)
 
 

@@ -10,14 +10,9 @@ from pydantic import ValidationError
 from fair_allocator.cli.printing import shown
 from fair_allocator.core.pool import Pool
 from fair_allocator.errors import InvalidPool
-from fair_allocator.events import Control, Request, Reward
+from fair_allocator.events import Configure, input_events
 from fair_allocator.log import Incoming, LogClient
-
-EVENTS: Final[dict[str, type[Request | Reward | Control]]] = {
-    "requests": Request,
-    "rewards": Reward,
-    "controls": Control,
-}
+from fair_allocator.text import to_bytes
 
 _PIECE: Final = 2**16
 """Bytes read at once: what of them are whole lines is sent together."""
@@ -32,22 +27,24 @@ def pool_of(topic: str, value: bytes, limit: int) -> str:
     if len(value) > limit:
         raise BadEvent(f"longer than limits.record_bytes, {limit:,}")
     try:
-        event = EVENTS[topic].model_validate_json(value)
+        event = input_events[topic].validate_json(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise BadEvent(shown(f"{place}: {first['msg']}" if place else first["msg"])) from None
-    if isinstance(event, Control):
+    if isinstance(event, Configure):
         settings = (event.tolerance or 0, event.learner or "ucb1", event.rule or "auto")
+        kind = event.requests or "plain"
         try:
-            Pool({"any": 0} if event.arms is None else event.arms, *settings)
+            Pool({"any": 0} if event.arms is None else event.arms, *settings, requests=kind)
         except InvalidPool as error:
             raise BadEvent(str(error)) from None
-    return event.pool
+    pool: str = event.pool
+    return pool
 
 
 @dataclass(slots=True)
-class Sender:
+class Appender:
     """Checks events of a topic, and appends them; `places` tells where they went."""
 
     client: LogClient
@@ -59,7 +56,7 @@ class Sender:
 
     def prepared(self, value: bytes) -> Incoming:
         """Return the record of an event, keyed by its pool."""
-        key = pool_of(self.topic, value, self.limit).encode("utf-8", "surrogatepass")
+        key = to_bytes(pool_of(self.topic, value, self.limit))
         return Incoming(self.topic, key, value, self.partition)
 
     def append(self, records: Iterable[Incoming]) -> list[tuple[int, int]]:

@@ -3,30 +3,30 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fair_allocator.observe.figures import Figures
+from fair_allocator.observe.figures import PoolFigures
 from fair_allocator.observe.view import Key, View
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Digest:
     """A view with its figures by pool.
 
     `broken` names the pools that break their promise; `worst` is the first by `urgency`.
     """
 
     view: View
-    figures: Mapping[Key, Figures]
+    figures: Mapping[Key, PoolFigures]
     broken: list[Key]
-    worst: Figures | None = None
+    worst: PoolFigures | None = None
 
     @classmethod
-    def of(cls, view: View, figures: Mapping[Key, Figures]) -> "Report":
-        """Return the report of a view."""
+    def of(cls, view: View, figures: Mapping[Key, PoolFigures]) -> "Digest":
+        """Return the digest of a view."""
         broken = [key for key, each in figures.items() if each.broken]
         return cls(view, figures, broken, min(figures.values(), key=urgency, default=None))
 
 
-def urgency(each: Figures) -> tuple[float, float, str, int]:
+def urgency(each: PoolFigures) -> tuple[float, float, str, int]:
     """Return what pools are sorted by, the worst first: it changes seldom, so that a list stays.
 
     By how far the worst arm is beyond what is promised, then by how close the peak came to it.

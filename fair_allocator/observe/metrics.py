@@ -47,7 +47,7 @@ ARM_METRICS: Final = (
         "assignments_total",
         "counter",
         (*_ARM, "reason"),
-        "Rounds given to the arm, by reason: fairness (it had to be served) or learner.",
+        "Assignments given to the arm, by reason: fairness (it had to be served) or learner.",
     ),
     Metric("rewards_total", "counter", _ARM, "Rewards counted for the arm."),
     Metric("reward_sum_total", "counter", _ARM, "Sum of the rewards counted for the arm."),
@@ -95,7 +95,7 @@ POOL_METRICS: Final = (
         "pool_assignments_total",
         "counter",
         ("pool", "reason"),
-        "Rounds of the pool, those of arms that have left too, by reason: fairness or learner.",
+        "Assignments of the pool, also to arms that have left, by reason: fairness or learner.",
     ),
     Metric("pool_rewards_total", "counter", _POOL, "Rewards counted, for arms that have left too."),
     Metric(
@@ -123,12 +123,49 @@ POOL_METRICS: Final = (
         "Fair-UCB's bound on the expected r-regret at the observed means.",
     ),
     Metric("pending_rewards", "gauge", _POOL, "Assignments that wait for their reward."),
+    Metric("waiting_requests", "gauge", _POOL, "Requests that nobody can take now."),
+    Metric(
+        "longest_gap_slots",
+        "gauge",
+        _POOL,
+        "Most slots an arm with a quota could have had in a row without a pull, in this epoch.",
+    ),
+    Metric(
+        "longest_gap_bound_slots",
+        "gauge",
+        _POOL,
+        "What the bank in force allows an arm of the smallest quota; missing without a bank.",
+    ),
+    Metric(
+        "learner_faults_total",
+        "counter",
+        _POOL,
+        "Times the learner failed or chose what it must not, since the pool was restored.",
+    ),
     Metric("arms", "gauge", _POOL, "Arms of the pool."),
+    Metric(
+        "arms_asleep",
+        "gauge",
+        _POOL,
+        'Arms that are asleep; missing where requests = "plain".',
+    ),
+    Metric(
+        "arms_busy",
+        "gauge",
+        _POOL,
+        'Arms with as many open assignments as they may have; missing where requests = "plain".',
+    ),
     Metric(
         "arms_hidden",
         "gauge",
         _POOL,
         "Arms without series of their own (metrics.max_arms_per_pool, metrics.max_arms).",
+    ),
+    Metric(
+        "oldest_waiting_timestamp_seconds",
+        "gauge",
+        _POOL,
+        "Since when the pool's oldest waiting request waits; missing while none does.",
     ),
 )
 """Of a pool, over all its arms; only for the pools that were selected, see `pools_hidden`."""
@@ -160,7 +197,7 @@ STREAM_METRICS: Final = (
         "decisions_total",
         "counter",
         ("reason",),
-        "Rounds decided by this process in all pools, by reason: fairness or learner.",
+        "Assignments decided by this process in all pools, by reason: fairness or learner.",
     ),
     Metric(
         "decision_latency_seconds",
@@ -185,6 +222,13 @@ STREAM_METRICS: Final = (
         ("kind",),
         "Repeats: of a request, answered as before; of a reward, not counted again.",
     ),
+    Metric(
+        "waited_requests_total",
+        "counter",
+        (),
+        "Times a request began to wait because nobody could take it.",
+    ),
+    Metric("declined_assignments_total", "counter", (), "Assignments that an arm declined."),
     Metric(
         "rewards_ignored_total",
         "counter",

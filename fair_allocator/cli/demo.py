@@ -26,20 +26,18 @@ from fair_allocator.demo import plot
 from fair_allocator.demo.feed import Feed
 from fair_allocator.demo.load import Load
 from fair_allocator.demo.play import Play, audited
+from fair_allocator.demo.scenarios import SCENARIOS
 from fair_allocator.demo.serve import configured, serving
 from fair_allocator.demo.story import told
 from fair_allocator.demo.view import view_for
-from fair_allocator.demo.world import SCENARIOS
 from fair_allocator.log.base import LogClient
 from fair_allocator.wiring import open_client
 
-STEP: Final = 200
-"""Requests that are sent together; with their rewards they fit into one commit."""
+SECONDS: Final = 20
+"""How long a demo takes, unless told otherwise."""
 
-REQUESTS: Final = 40_000
+REQUESTS: Final = {"crowd": 8_000, "wireless": 8_000, "plain": 40_000}
 SEED: Final = 9
-RATE: Final = 2_000.0
-"""Requests a second, so that a demo takes 20 seconds."""
 LOAD_RATE: Final = 200.0
 
 
@@ -48,18 +46,24 @@ def add(subparsers: Subparsers) -> None:
     parser = add_command(
         subparsers,
         "demo",
-        "see it at work, with plain UCB1 beside it",
+        "see it at work, with another allocator beside it",
         "Plays a hidden world against the service, which runs in a process of its own on a log\n"
-        "file, and shows beside it what plain UCB1 would have done. Ends by itself or on Ctrl-C,\n"
+        "file, and shows beside it what LFG (in the plain world: UCB1 without quotas) would have\n"
+        "done with the same requests. Ends by itself or on Ctrl-C,\n"
         "with the audit's verdict: exits 1 if a guarantee was broken.",
         "demo --scenario wireless --fast",
         run,
     )
     option = parser.add_argument
-    option("--scenario", choices=SCENARIOS, default="crowdsourcing", help="which world to play")
-    option("--requests", type=_count, metavar="N", help=f"how many; {REQUESTS} unless given")
+    option(
+        "--scenario",
+        choices=SCENARIOS,
+        help="which world to play: workers with skills, shifts and declines, users of a cell, or "
+        "workers who can take any task; crowd unless given, plain with --load-only",
+    )
+    option("--requests", type=_count, metavar="N", help="how many")
     option("--seed", type=int, default=SEED, help=f"determines the world; {SEED} unless given")
-    option("--rate", type=_rate, metavar="R", help=f"requests a second; {RATE:.0f} unless given")
+    option("--rate", type=_rate, metavar="R", help=f"a second; else it takes {SECONDS} seconds")
     option("--fast", action="store_true", help="as many requests a second as there can be")
     option("--log", type=Path, metavar="PATH", help="a new log file, to be kept")
     option("--keep", action="store_true", help="keep the log without --log, and say where it is")
@@ -111,9 +115,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _play(arguments: argparse.Namespace, console: Console) -> int:
-    requests, seed = arguments.requests or REQUESTS, arguments.seed
-    world = SCENARIOS[arguments.scenario](seed, requests)
-    pace = 0.0 if arguments.fast else STEP / (arguments.rate or RATE)
+    scenario, seed = arguments.scenario or "crowd", arguments.seed
+    requests = arguments.requests or REQUESTS[scenario]
+    world = SCENARIOS[scenario](seed, requests)
+    rate = arguments.rate or REQUESTS[scenario] / SECONDS
+    pace = 0.0 if arguments.fast else 1 / rate
     with ExitStack() as stack:
         stop = stack.enter_context(_stop_on_signal())
         log = _place(arguments, stack)
@@ -127,9 +133,9 @@ def _play(arguments: argparse.Namespace, console: Console) -> int:
             play.open()
         with view_for(console) as view:
             while play.left and not stop.asked:
-                play.step(STEP)
+                play.step()
                 view.show(play)
-                ahead = play.load.sent / STEP * pace - play.seconds
+                ahead = play.load.sent * pace - play.seconds
                 if ahead > 0 and play.left:
                     time.sleep(ahead)
             play.settle()
@@ -147,7 +153,7 @@ def _play(arguments: argparse.Namespace, console: Console) -> int:
     _draw(arguments, play, console)
     if arguments.keep or arguments.log:
         console.print(f"Log: {log} (FAIR_ALLOCATOR_LOG__PATH={log} fair-allocator audit)")
-    console.print(f"{play.ours.rounds:,} {world.words.request}s in {took:.1f} seconds.")
+    console.print(f"{play.load.answered:,} {world.words.request}s in {took:.1f} seconds.")
     return 0 if report.ok else 1
 
 
@@ -180,7 +186,8 @@ def _draw(arguments: argparse.Namespace, play: Play, console: Console) -> None:
 
 
 def _feed(arguments: argparse.Namespace, console: Console) -> int:
-    world = SCENARIOS[arguments.scenario](arguments.seed, arguments.requests or REQUESTS)
+    scenario = arguments.scenario or "plain"
+    world = SCENARIOS[scenario](arguments.seed, arguments.requests or REQUESTS[scenario])
     with _client(arguments) as client, _stop_on_signal() as stop:
         Feed(
             Load(client, world),

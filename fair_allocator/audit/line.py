@@ -1,0 +1,174 @@
+"""One arm in the books: what it was entitled to and what it got, in exact integers.
+
+An arm has a clock of its own: it counts the slots of the requests that the arm could take. The pool
+has one clock for all arms. Here every moment of an arm is kept as a time of the pool's clock, and
+slots that the arm misses move these moments on. So nothing has to be done for an arm that misses
+nothing, and its own clock is never needed.
+"""
+
+from fractions import Fraction
+from math import lcm
+from typing import NamedTuple
+
+
+class Stand(NamedTuple):
+    """Where an arm stands before a round, and what it has from then on."""
+
+    quota: Fraction
+    entitled: Fraction
+    pulls: int
+    cap: Fraction | None = None
+    capped: Fraction | None = None
+    away: bool = False
+
+    def with_cap_of(self, line: "Line", clock: int) -> "Stand":
+        """Return the same with the cap that an arm has."""
+        if line.cap is None:
+            return self
+        return self._replace(cap=line.cap.share, capped=line.capped(clock))
+
+
+class Cap:
+    """A most share: with the pool's clock at t it allows ``(value + slope * (t - since)) / unit``.
+
+    `since` is the line's. `spare` is what it may allow beyond that; see `Ledger.loosen_caps`.
+    """
+
+    __slots__ = ("share", "slope", "spare", "unit", "value")
+
+    def __init__(self, share: Fraction, accrued: Fraction) -> None:
+        self.share = share
+        self.unit = lcm(share.denominator, accrued.denominator)
+        self.slope = share.numerator * (self.unit // share.denominator)
+        self.value = accrued.numerator * (self.unit // accrued.denominator)
+        self.spare = Fraction(0)
+
+
+class Line:
+    """One arm: at time t it is entitled to ``(value + slope * (t - since)) / unit``.
+
+    Attributes
+    ----------
+    last
+        When it was pulled last, or when its quota or the bank came into force.
+    due
+        A time before which it cannot be too short; None if it never can be.
+    filed
+        The time under which the ledger's heap holds it; any other place in the heap is void.
+    away
+        Since when it is asleep or busy; its clock stands still. None if it is present.
+    """
+
+    __slots__ = (
+        "away",
+        "cap",
+        "due",
+        "filed",
+        "last",
+        "name",
+        "pulls",
+        "quota",
+        "since",
+        "slope",
+        "unit",
+        "value",
+    )
+
+    def __init__(self, name: str, stand: Stand, since: int) -> None:
+        quota, entitled = stand.quota, stand.entitled
+        self.name = name
+        self.quota = quota
+        self.pulls = stand.pulls
+        self.since = since
+        self.unit = lcm(quota.denominator, entitled.denominator)
+        self.slope = quota.numerator * (self.unit // quota.denominator)
+        self.value = entitled.numerator * (self.unit // entitled.denominator)
+        self.last = since
+        self.due: int | None = None
+        self.filed: int | None = None
+        self.away: int | None = None
+        self.cap: Cap | None = None
+        if stand.cap is not None and stand.cap < 1:  # one of 1 limits nothing
+            self.cap = Cap(stand.cap, stand.capped or Fraction(0))
+
+    # -- reading, at a time of the pool's clock -----------------------------------------------
+
+    def _now(self, clock: int) -> int:
+        return clock if self.away is None else self.away
+
+    def claim(self, clock: int) -> int:
+        """Return the entitlement in parts of `unit`."""
+        return self.value + self.slope * (self._now(clock) - self.since)
+
+    def entitled(self, clock: int) -> Fraction:
+        """Return the entitlement, exactly."""
+        return Fraction(self.claim(clock), self.unit)
+
+    def shortfall(self, clock: int) -> int:
+        """Return ``floor(entitled) - pulls``."""
+        return self.claim(clock) // self.unit - self.pulls
+
+    def lead(self, clock: int) -> Fraction:
+        """Return ``entitled - pulls``."""
+        return Fraction(self.claim(clock) - self.unit * self.pulls, self.unit)
+
+    def capped(self, clock: int) -> Fraction | None:
+        """Return how many pulls the cap allows so far."""
+        cap = self.cap
+        if cap is None:
+            return None
+        return Fraction(
+            cap.value + cap.slope * (self._now(clock) - self.since),
+            cap.unit,
+        )
+
+    def wait(self, clock: int) -> int:
+        """Return for how many slots of its own the arm has waited for a pull."""
+        return self._now(clock) - self.last
+
+    def first_above(self, level: int) -> int | None:
+        """Return the first time with a shortfall above `level` if no pull comes, None if never."""
+        missing = self.unit * (self.pulls + level + 1) - self.value
+        if missing <= 0:
+            return self.since
+        return self.since - (-missing // self.slope) if self.slope else None
+
+    # -- changes ------------------------------------------------------------------------------
+
+    def miss(self, slots: int) -> None:
+        """Let slots of the pool's clock pass without the arm; below 0: run ahead of that clock."""
+        self.since += slots
+        self.last += slots
+        if self.due is not None:
+            self.due += slots
+
+    def go_away(self, clock: int) -> None:
+        """Stop the arm's clock."""
+        self.away = clock
+
+    def come_back(self, clock: int) -> None:
+        """Let the arm's clock go on."""
+        if self.away is not None:
+            self.miss(clock - self.away)
+            self.away = None
+
+    def limit(self, slots: int) -> None:
+        """Take back what a request of several slots gave beyond one pull."""
+        excess = self.slope * slots - self.unit
+        if excess > 0:
+            self.value -= excess
+
+    def limit_cap(self, slots: int) -> None:
+        """Take back what a request of several slots gave the cap beyond one pull."""
+        if self.cap is not None:
+            excess = self.cap.slope * slots - self.cap.unit
+            if excess > 0:
+                self.cap.value -= excess
+
+    def raise_to(self, claim: int, clock: int) -> None:
+        """Raise the entitlement to `claim` parts of the unit if it is below."""
+        self.value += max(0, claim - self.claim(clock))
+
+    def forgive(self, bank: int, clock: int) -> None:
+        """Leave the arm at most `bank` pulls ahead of its entitlement."""
+        self.raise_to(self.unit * (self.pulls - bank), clock)

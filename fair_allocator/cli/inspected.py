@@ -1,0 +1,111 @@
+"""What `inspect` says of shards, pools and arms, as plain data."""
+
+from typing import Any
+
+from fair_allocator.shard import Shard
+from fair_allocator.shard.asked import Waiter
+from fair_allocator.shard.hosted import HostedPool
+
+
+def shard(shard: Shard) -> dict[str, Any]:
+    """Return how far a shard is."""
+    return {
+        "partition": shard.partition,
+        "entry": shard.seq,
+        "clock": shard.table.clock,
+        "offsets": dict(shard.offsets),
+    }
+
+
+def pools(shard: Shard) -> list[dict[str, Any]]:
+    """Return every pool of a shard, by name."""
+    hosted = ((name, shard.table.hosted(name)) for name in sorted(shard.table))
+    return [pool(name, each) for name, each in hosted if each is not None]
+
+
+def pool(name: str, hosted: HostedPool) -> dict[str, Any]:
+    """Return a pool without its arms."""
+    pool, hosting = hosted.pool, hosted.hosting
+    guarantee, asleep = pool.guarantee, len(pool.sleeping)
+    return {
+        "pool": name,
+        "rounds": pool.rounds,
+        "arms": pool.size,
+        "rule": guarantee.rule,
+        "bound": guarantee.bound,
+        "wanted_bound": guarantee.wanted,
+        "worst_shortfall": pool.peak_violation(),
+        "open": pool.open,
+        "epoch": pool.epoch,
+        "learner": pool.learner.name,
+        "reward_timeout_ms": hosting.reward_timeout,
+        "default_reward": hosting.default_reward,
+        "on_demand": hosting.on_demand,
+        "paused": hosting.paused,
+        "requests": pool.requests,
+        "bank": guarantee.bank,
+        "wanted_bank": pool.bank,
+        "longest_gap": pool.longest_gap(),
+        "longest_gap_bound": _gap_bound(hosted),
+        "asleep": asleep,
+        "busy": len(pool.away) - asleep,
+        "waiting": len(hosted.waiting),
+        "when_busy": hosting.when_busy,
+        "wait_timeout_ms": hosting.wait_timeout,
+        "reassign": hosting.reassign,
+    }
+
+
+def _gap_bound(hosted: HostedPool) -> int | None:
+    """Return how long the bank lets an arm of the smallest quota go without a pull."""
+    guarantee = hosted.pool.guarantee
+    if guarantee.window is None:
+        return None
+    quotas = [quota for quota in hosted.pool.quotas_in_force.values() if quota]
+    return guarantee.longest_wait(min(quotas)) if quotas else None
+
+
+def detail(hosted: HostedPool) -> dict[str, Any]:
+    """Return where the arms of a pool stand, and which requests wait."""
+    return {
+        "standing": _arms(hosted),
+        "waiting_requests": [_waiter(each) for each in hosted.waiting.values()],
+    }
+
+
+def _arms(hosted: HostedPool) -> list[dict[str, Any]]:
+    pool, tags = hosted.pool, hosted.tags
+    quotas, entitled, pulls = pool.quotas_in_force, pool.entitled, pool.pulls
+    shortfalls, means, pending, gaps = pool.shortfalls(), pool.means, pool.pending, pool.gaps()
+    caps, most, asleep, away = pool.caps, pool.max_open, pool.sleeping, pool.away
+    return [
+        {
+            "arm": name,
+            "quota": str(quotas[name]),
+            "entitled": str(entitled[name]),
+            "pulls": pulls[name],
+            "shortfall": shortfalls[name],
+            "mean": means[name],
+            "open": pending[name],
+            "gap": gaps[name],
+            "max_open": most.get(name),
+            "cap": str(caps[name]) if name in caps else None,
+            "state": "asleep" if arm in asleep else "busy" if arm in away else None,
+            "tags": sorted(tags.get(name, ())),
+        }
+        for arm, name in enumerate(pool.arms)
+    ]
+
+
+def _waiter(each: Waiter) -> dict[str, Any]:
+    """Return a request that waits; its times are in milliseconds."""
+    asked = each.asked
+    return {
+        "request_id": asked.request_id,
+        "since": each.since,
+        "offset": asked.offset,
+        "slots": asked.event.get("slots", 1),
+        "eligible": asked.event.get("eligible"),
+        "needs": asked.event.get("needs"),
+        "instead_of": each.instead_of or None,
+    }
