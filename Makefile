@@ -1,6 +1,7 @@
 # Two commands do everything: `make demo` and `make test`. Each sets up what it needs.
+# `make check` is the quick part of `make test`; docs/testing.md says more.
 .DEFAULT_GOAL := help
-.PHONY: help setup programs test lint types demo quix bench clean
+.PHONY: help setup programs check test flaky lint types docs demo quix bench clean
 
 PYTHON ?= python3.11
 VENV   ?= .venv
@@ -11,6 +12,12 @@ COMPILED := $(VENV)/compiled
 # A peer to measure, apart: it wants an older client than ours.
 QUIX := $(VENV)/quix
 QUIX_STREAMS := quixstreams==3.28.1
+# One more than there are cores: many tests wait, for a session to end or a broker to start.
+WORKERS ?= 3
+# What `make flaky` runs how often; how is an option of `python -m tests.flaky`.
+TIMES ?= 5
+TESTS ?=
+FLAKY ?= --both
 
 help:  ## Show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,8 +43,18 @@ lint: $(READY)  ## Check style
 types: $(READY)  ## Check types, strictly, tests too
 	$(BIN)/mypy
 
+docs: $(READY)  ## Write docs/api.md from the docstrings
+	$(BIN)/python -m scripts.api_reference > docs/api.new
+	mv docs/api.new docs/api.md
+
+check: lint types  ## Lint, types and the fast tests: no Java, no browser
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not heavy and not slow"
+
+flaky: $(READY) programs  ## Run TESTS (default: all) TIMES times, idle and busy, and say what failed
+	$(BIN)/python -m tests.flaky --times $(TIMES) $(FLAKY) $(TESTS)
+
 test: programs lint types  ## Lint, types and the whole test suite
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=10
 
 demo: $(READY)  ## See it at work
 	$(BIN)/python -m fair_allocator demo
@@ -54,7 +71,9 @@ bench: $(READY) programs quix  ## Measure everything, compiled; on a quiet machi
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --target $(COMPILED) .
 	$(BIN)/python -m fair_allocator --version
 	$(BIN)/python -m benchmarks.decision
+	$(BIN)/python -m benchmarks.subsets
 	$(BIN)/python -m benchmarks.embedded
+	$(BIN)/python -m benchmarks.requests
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.observe
 	$(BIN)/python -m benchmarks.kafka --delivery exactly_once at_least_once --quix $(QUIX)/bin/python

@@ -4,7 +4,9 @@ The wheel has the sources too, and without the compiled rooms it behaves the sam
 editable installation is never compiled: who edits a source wants that source to run.
 """
 
+import ast
 import os
+import re
 import shlex
 import shutil
 import sysconfig
@@ -19,23 +21,38 @@ PURE: Final = "FAIR_ALLOCATOR_PURE"
 """Set to anything, it leaves the wheel uncompiled."""
 
 COMPILED: Final = (
+    "fair_allocator/core/among.py",
     "fair_allocator/core/arms.py",
+    "fair_allocator/core/caps.py",
+    "fair_allocator/core/decisions.py",
     "fair_allocator/core/draws.py",
     "fair_allocator/core/fairness.py",
     "fair_allocator/core/figures.py",
     "fair_allocator/core/forcing.py",
+    "fair_allocator/core/general.py",
     "fair_allocator/core/kinetic.py",
     "fair_allocator/core/pool.py",
+    "fair_allocator/core/presence.py",
+    "fair_allocator/core/proposals.py",
     "fair_allocator/core/requests.py",
+    "fair_allocator/core/rewards.py",
+    "fair_allocator/core/safety.py",
     "fair_allocator/core/learners/base.py",
     "fair_allocator/core/learners/known.py",
     "fair_allocator/core/learners/ucb1.py",
+    "fair_allocator/events/wire.py",
+    "fair_allocator/shard/asked.py",
+    "fair_allocator/shard/controls.py",
+    "fair_allocator/shard/commits.py",
     "fair_allocator/shard/hosted.py",
     "fair_allocator/shard/journal.py",
+    "fair_allocator/shard/operations.py",
     "fair_allocator/shard/outbox.py",
+    "fair_allocator/shard/deciding.py",
     "fair_allocator/shard/settings.py",
     "fair_allocator/shard/shard.py",
     "fair_allocator/shard/table.py",
+    "fair_allocator/text.py",
 )
 """What a decision passes through. The other learners check what users hand them, which compiled
 code would refuse with errors of its own, or spend their time in numpy."""
@@ -105,6 +122,10 @@ def compiled(root: Path, folder: Path) -> dict[str, str]:
         extensions = mypycify(
             [*options, *COMPILED], group_name=name, target_dir=str(folder / "c"), debug_level="0"
         )
+        docstrings = Docstrings(COMPILED)
+        for source in {path for extension in extensions for path in extension.sources}:
+            code = Path(source).read_text(encoding="utf-8")
+            Path(source).write_text(docstrings.added_to(code), encoding="utf-8")
         if os.name == "posix":
             for extension in extensions:
                 extension.extra_compile_args += INTERNAL
@@ -116,3 +137,97 @@ def compiled(root: Path, folder: Path) -> dict[str, str]:
         command.run()
     found = [path for path in libraries.rglob("*") if path.is_file()]
     return {str(path): path.relative_to(libraries).as_posix() for path in found}
+
+
+class Docstrings:
+    """The docstrings of the rooms, which mypyc drops, by the names mypyc gives things in C.
+
+    mypyc writes the signature of a function or class where C keeps a docstring, and nothing else.
+    `help` needs the rest. It is written into the C code before that is compiled; where the code
+    does not look as expected, it stays as it is, and a test finds the docstring missing.
+    """
+
+    _TEXT: Final = r'NULL|"(?:[^"\\]|\\.)*"'
+    _FUNCTION: Final = re.compile(
+        rf"(?P<before>\(PyCFunction\)(?P<name>CPyPy_\w+),[\w|\s]+, PyDoc_STR\()(?P<text>{_TEXT})"
+    )
+    _CLASS: Final = re.compile(
+        rf"(?P<before>PyTypeObject (?P<name>CPyType_\w+)_template_ = {{[^}}]*"
+        rf"\.tp_doc = PyDoc_STR\()(?P<text>{_TEXT})"
+    )
+    _PROPERTY: Final = re.compile(
+        r"(?P<before>\(getter\)(?P<name>\w+),\s*(?:NULL|\(setter\)\w+),\s*)"
+        r"(?P<text>NULL)(?=, NULL})"
+    )
+    _MODULE: Final = re.compile(
+        r'(?P<before>"(?P<name>[\w.]+)",\s*)(?P<text>NULL)(?=, /\* docstring \*/)'
+    )
+    _PLAIN_CLASS: Final = re.compile(  # an enum or a named tuple; found by its place in the source
+        r"= CPyStatics\[\d+\]; /\* 'mypyc filler docstring' \*/"
+        r'(?=[^"]*CPy_AddTraceback\("(?P<file>[^"]+)", "<module>", (?P<line>\d+),)'
+    )
+
+    def __init__(self, rooms: tuple[str, ...]) -> None:
+        from mypyc.namegen import NameGenerator
+
+        modules = {room: room.removesuffix(".py").replace("/", ".") for room in rooms}
+        self._c_name = NameGenerator([list(modules.values())]).private_name
+        self._texts: dict[str, str] = {}
+        self._by_line: dict[tuple[str, int], str] = {}
+        trees = {room: ast.parse(Path(room).read_text(encoding="utf-8")) for room in rooms}
+        nodes = [node for tree in trees.values() for node in tree.body]
+        self._classes = {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
+        for room, tree in trees.items():
+            self._texts[modules[room]] = ast.get_docstring(tree) or ""
+            for node in tree.body:
+                if isinstance(node, ast.ClassDef):
+                    text = ast.get_docstring(node) or ""
+                    first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+                    self._by_line.update({(room, n): text for n in {first, node.lineno}})
+                    self._add_class(modules[room], node)
+                elif isinstance(node, ast.FunctionDef):
+                    name = f"CPyPy_{self._c_name(modules[room], node.name)}"
+                    self._texts[name] = ast.get_docstring(node) or ""
+
+    def _add_class(self, module: str, node: ast.ClassDef) -> None:
+        self._texts[f"CPyType_{self._c_name(module, node.name)}"] = ast.get_docstring(node) or ""
+        for name in _methods(node):
+            text = self._method(node, name)
+            self._texts[f"CPyPy_{self._c_name(module, f'{node.name}.{name}')}"] = text
+            self._texts[self._c_name(module, f"{node.name}_get_{name}")] = text
+
+    def _method(self, node: ast.ClassDef, name: str) -> str:
+        """Return a method's docstring; one without takes it from the base class, as `help` does."""
+        method = _methods(node).get(name)
+        text = ast.get_docstring(method) if method else None
+        for base in node.bases:
+            known = self._classes.get(base.id) if isinstance(base, ast.Name) else None
+            text = text or (self._method(known, name) if known else None)
+        return text or ""
+
+    def added_to(self, code: str) -> str:
+        """Return mypyc's code with the docstrings in it."""
+        for pattern in (self._FUNCTION, self._CLASS, self._PROPERTY, self._MODULE):
+            code = pattern.sub(self._with_text, code)
+        return self._PLAIN_CLASS.sub(self._in_place_of_filler, code)
+
+    def _with_text(self, found: re.Match[str]) -> str:
+        text = self._texts.get(found["name"])
+        if not text:
+            return found[0]
+        return found["before"] + ("" if found["text"] == "NULL" else found["text"]) + _c_text(text)
+
+    def _in_place_of_filler(self, found: re.Match[str]) -> str:
+        text = self._by_line.get((found["file"], int(found["line"])))
+        # Made once, when the module is loaded, and kept for good.
+        return f"= PyUnicode_FromString({_c_text(text)});" if text else found[0]
+
+
+def _methods(node: ast.ClassDef) -> dict[str, ast.FunctionDef]:
+    return {each.name: each for each in node.body if isinstance(each, ast.FunctionDef)}
+
+
+def _c_text(text: str) -> str:
+    from mypyc.codegen.cstring import c_string_initializer
+
+    return c_string_initializer(text.encode())

@@ -45,7 +45,7 @@ class Start:
 def ours(start: Start, rule: str = "auto") -> Steps:
     arms = {f"arm-{i}": quota for i, quota in enumerate(start.quotas)}
     state = Pool(arms, rule=rule).state()
-    state["rounds"] = start.t
+    state["rounds"] = state["clock"] = start.t
     state["arms"]["pulls"] = list(start.pulls)
     state["arms"]["observed"] = list(start.pulls)
     pairs = zip(start.pulls, start.means, strict=True)

@@ -36,12 +36,12 @@ from fair_allocator.log.base import Incoming
 from fair_allocator.log.kafka import DELIVERIES, KafkaClient, KafkaLog, KafkaSettings, driver
 from fair_allocator.service import Service, ServiceSettings, calm_collector
 from fair_allocator.shard import ShardSettings, restore
-from tests.broker.choice import private_broker
-from tests.broker.java import FOR_LONG
 from tests.chaos.instance import Instance, eventually
 from tests.deploy.processes import environment, running
-from tests.kafka_logs import make_topics
-from tests.verifier import require
+from tests.support.broker.choice import private_broker
+from tests.support.broker.java import FOR_LONG
+from tests.support.kafka_logs import make_topics
+from tests.support.verifier import require
 
 PARTITIONS, POOLS, ARMS = 4, 64, 10
 PER_SECOND, FED = 500, 1_000

@@ -15,10 +15,11 @@ from benchmarks.embedded import drained, feed
 from benchmarks.observe import serving
 from benchmarks.timing import table
 from fair_allocator import Pool
-from fair_allocator.observe.exposition import Caps
+from fair_allocator.config import MetricsSection
+from fair_allocator.core.requests import Request
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.reporter import Reporter
-from fair_allocator.shard.hosted import HostedPool
+from fair_allocator.shard.operations import Decided, Rewarded
 from fair_allocator.shard.table import PoolTable
 
 POOLS = 100_000
@@ -51,10 +52,10 @@ def hosted(count: int, *, retired: bool) -> PoolTable:
     settings = {"arms": arms, "reward_timeout": 60.0, "seed": 0, "remember": 1_000}
     for number in range(count):
         name = f"user-{number}"
-        pool: HostedPool = pools.configure(name, settings, on_demand=True, fingerprint="x")
+        pool = pools.configure(name, settings, on_demand=True, fingerprint="x").pool
         for request in range(5):
-            pools.assign(pool, f"r{request}")
-            pools.reward(pool, f"r{request}", 0.5)
+            Decided(pool.propose(Request(f"r{request}"))).apply(pools, name)
+            Rewarded(f"r{request}", 0.5).apply(pools, name)
         pools.used(name)
         if retired and number % 1_000 == 999:
             pools.retire(1)
@@ -103,13 +104,13 @@ def watched(how: str) -> int:
     """Return by how much a process grows that decides, and is looked at each time; or "alone"."""
     observer = Observer()
     with serving(WATCHED, 10, observer) as (service, log, path):
-        arms = 10 * WATCHED if how == "scrape-all" else Caps().arms
+        arms = 10 * WATCHED if how == "scrape-all" else MetricsSection().max_arms
         # By a clock that runs away every look is at something new.
         reporter = Reporter(
-            observer, Caps(arms=arms), monotonic=itertools.count(0.0, 60.0).__next__
+            observer, MetricsSection(max_arms=arms), monotonic=itertools.count(0.0, 60.0).__next__
         )
         looks: dict[str, Callable[[], object]] = {
-            "page": reporter.report,
+            "page": reporter.digest,
             "scrape": lambda: reporter.metrics("text/plain"),
         }
         before = _resident_now()

@@ -42,9 +42,10 @@ from urllib.request import urlopen
 
 from benchmarks.embedded import BATCH, PARTITIONS, drained, feed, settings
 from benchmarks.timing import table
+from fair_allocator.config import MetricsSection
 from fair_allocator.log.base import INPUTS
 from fair_allocator.log.sqlite import SqliteLog
-from fair_allocator.observe.exposition import Caps, PoolsText
+from fair_allocator.observe.exposition import PoolsText
 from fair_allocator.observe.figures import work_out
 from fair_allocator.observe.health import Health
 from fair_allocator.observe.http import Access, Server
@@ -88,7 +89,7 @@ def scrape_cost(pools: int, arms: int) -> list[object]:
         figures = [
             {each.of.key: each for each in work_out(list(view.pools.values()))} for _ in range(6)
         ]
-        kept = PoolsText(Caps())
+        kept = PoolsText(MetricsSection())
 
         def write() -> str:
             return kept.write(figures[-1], by_partition=False, openmetrics=False)[0]

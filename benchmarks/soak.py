@@ -21,8 +21,8 @@ from benchmarks.kafka import House
 from benchmarks.timing import table
 from fair_allocator.log.base import Incoming
 from fair_allocator.log.kafka import DELIVERIES, KafkaClient
-from tests.broker.choice import private_broker
 from tests.chaos.instance import Instance
+from tests.support.broker.choice import private_broker
 
 PER_SECOND, BATCH = 500, 25
 GENERATION, POOLS = 5_000, 40

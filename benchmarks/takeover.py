@@ -23,10 +23,10 @@ from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 
 from benchmarks.timing import table
 from fair_allocator.log.kafka import KafkaClient, KafkaSettings, driver
-from tests.broker.choice import private_broker
 from tests.chaos.instance import Instance
 from tests.chaos.load import Load, Requests
-from tests.kafka_logs import make_topics
+from tests.support.broker.choice import private_broker
+from tests.support.kafka_logs import make_topics
 
 PARTITIONS, PER_SECOND = 4, 100
 PATIENCE_SECONDS = 120.0

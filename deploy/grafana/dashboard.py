@@ -23,9 +23,10 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 from deploy.grafana.panel import HERE, Kind, Panel, Query
 from deploy.grafana.pool_rows import FAIRNESS, GLANCE, LEARNING
 from deploy.grafana.stream_rows import STATE, STREAM
+from deploy.grafana.waiting_row import WAITING
 
 PATH: Final = Path(__file__).with_name("fair-allocator.json")
-ROWS: Final = (GLANCE, FAIRNESS, LEARNING, STREAM, STATE)
+ROWS: Final = (GLANCE, FAIRNESS, WAITING, LEARNING, STREAM, STATE)
 _SOURCE: Final = common_models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 _GREEN, _RED = "green", "red"
 

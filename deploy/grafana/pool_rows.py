@@ -112,7 +112,8 @@ FAIRNESS: Final = Row(
         Panel(
             "Share against quota, the 50 arms furthest behind",
             "What each arm was promised and what it got, with its violation in pulls. A share "
-            "below the quota is normal by less than a pull plus the tolerance.",
+            "below the quota is normal by less than a pull plus the tolerance, and for an arm that "
+            "was away or not named.",
             "percentunit",
             (
                 Query(

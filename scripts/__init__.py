@@ -1,0 +1,1 @@
+"""What the repository is kept with; nothing of it is installed."""

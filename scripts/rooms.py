@@ -1,0 +1,67 @@
+"""The rooms of the package, and the figure of them in docs/architecture.md.
+
+``python -m scripts.rooms`` prints the figure. A test holds the imports of every module against the
+table, and the figure against the page.
+"""
+
+import ast
+from pathlib import Path
+from typing import Final
+
+PACKAGE: Final = Path(__file__).parents[1] / "fair_allocator"
+
+ROOMS: Final[dict[str, set[str]]] = {
+    # Each room may import those named with it, all of which stand above it: there are no cycles.
+    "core": set(),
+    "text": set(),
+    "errors": {"core"},
+    "plugins": {"core"},
+    "events": {"core", "text"},
+    "log": {"errors", "text"},
+    "shard": {"core", "errors", "events", "log", "text"},
+    "service": {"errors", "log", "shard", "text"},
+    "transfer": {"errors", "events", "log", "shard", "text"},
+    "audit": {"errors", "events", "log", "shard", "text"},
+    "config": {"core", "errors", "events", "log", "service", "shard"},
+    "wiring": {"config", "errors", "events", "log", "service", "shard"},
+    "observe": {"config", "core", "errors", "events", "log", "service", "shard"},
+    "simulate": {"config", "core", "errors", "text"},
+    "demo": {
+        *("audit", "config", "core", "errors", "events", "log", "observe", "service", "wiring"),
+    },
+    "cli": {
+        *("audit", "config", "core", "demo", "errors", "events", "log", "observe", "service"),
+        *("shard", "simulate", "text", "transfer", "wiring"),
+    },
+    "__init__": {"core", "plugins"},
+    "__main__": {"cli"},
+}
+"""Every room: a folder or a module of the package."""
+
+
+def layer(room: str) -> int:
+    """Return how many rooms stand on each other below this one."""
+    return 1 + max((layer(below) for below in ROOMS[room]), default=-1)
+
+
+def purpose(room: str) -> str:
+    """Return the first sentence of a room's docstring."""
+    folder = PACKAGE / room / "__init__.py"
+    path = folder if folder.exists() else PACKAGE / f"{room}.py"
+    words = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return words.splitlines()[0].rstrip(".:")
+
+
+def figure() -> str:
+    """Return the rooms in layers: each imports only what stands below it."""
+    lines = []
+    rooms = [room for room in ROOMS if not room.startswith("__")]
+    for height in sorted({layer(room) for room in rooms}, reverse=True):
+        lines += [
+            f"{height:>2}  {room:<10} {purpose(room)}" for room in rooms if layer(room) == height
+        ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(figure())
