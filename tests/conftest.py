@@ -1,10 +1,65 @@
 """What tests of several folders share."""
 
+import gc
+import warnings
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
-from tests.broker.choice import shared_broker
+from tests.support.broker.choice import shared_broker
+from tests.support.broker.evidence import (
+    pytest_configure,
+    pytest_runtest_makereport,
+    pytest_runtest_setup,
+)
+from tests.support.pace import refresh, scaled
+
+__all__ = ["pytest_configure", "pytest_runtest_makereport", "pytest_runtest_setup"]
+
+
+TIMEOUT_SECONDS: Final = 600.0
+
+HEAVY: Final = {
+    "asking",
+    "broker",
+    "browser",
+    "certificate",
+    "cluster",
+    "composed",
+    "image",
+    "installed",
+    "own_broker",
+    "prometheus",
+}
+"""Fixtures that drive more than Python."""
+
+DYING: Final = ("test_outage", "test_start", "test_remade_topics")
+"""Modules besides whose tests leave brokers that are gone behind."""
+
+ON_KAFKA: Final = ("kafka", "confluent")
+"""What the parameters of tests that ask for a broker only when they run begin with."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `make check` leaves out, and give a slow machine its time."""
+    for item in items:
+        item.add_marker(pytest.mark.timeout(scaled(TIMEOUT_SECONDS)))
+        if _is_heavy(item):
+            item.add_marker(pytest.mark.heavy)
+
+
+def pytest_runtest_logstart() -> None:
+    """Look how slow the machine is, before a test and not within."""
+    refresh()
+
+
+def _is_heavy(item: pytest.Item) -> bool:
+    used = getattr(item, "fixturenames", ())
+    if "chaos" in item.path.parts or not HEAVY.isdisjoint(used):
+        return True
+    given = getattr(item, "callspec", None)
+    return "log_factory" in used and given is not None and given.id.startswith(ON_KAFKA)
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +69,16 @@ def broker(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator
     folder = (base if worker_id == "master" else base.parent) / "broker"
     with shared_broker(folder) as address:
         yield address
+
+
+@pytest.fixture(autouse=True)
+def _sockets_of_dead_brokers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Collect the sockets that kafka-python leaves at brokers that died, before another test does.
+
+    The warning of such a socket would fail whichever test happens to run when it is collected.
+    """
+    yield
+    if request.node.path.parent.name in ("chaos", "cluster") or request.node.path.stem in DYING:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from benchmarks.timing import table
 from fair_allocator.log.kafka import DELIVERIES
-from tests.broker.choice import private_broker
-from tests.broker.java import JavaBroker
 from tests.chaos.cases import CASES, OF_TRANSACTIONS
 from tests.chaos.site import Site, site
+from tests.support.broker.choice import private_broker
+from tests.support.broker.java import JavaBroker
 
 CLIENTS = {"kafka-python": "kafka", "confluent": "confluent"}
 

@@ -2,8 +2,8 @@
 
 import time
 
-from tests.broker.java import JavaBroker
 from tests.chaos.site import PARTITIONS, Site
+from tests.support.broker.java import JavaBroker
 
 
 def _own(site: Site) -> JavaBroker:
@@ -24,12 +24,13 @@ def broker_killed(site: Site) -> None:
 
 
 def broker_suspended(site: Site) -> None:
-    """The broker hangs for ten seconds: longer than sessions, requests and transactions last."""
-    broker = _own(site)
+    """The broker hangs for longer than sessions, requests and transactions last."""
+    broker, lasting = _own(site), site.settings
+    longest = max(lasting.session_seconds, lasting.request_seconds, lasting.transaction_seconds)
     site.instance("one").serving(PARTITIONS)
     site.load(1_000)
     for _ in range(site.rounds(1)):
         time.sleep(site.rng.uniform(0.3, 1.0))
         broker.suspend()
-        time.sleep(10)
+        time.sleep(longest + 2)
         broker.resume()

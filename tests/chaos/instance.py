@@ -1,6 +1,5 @@
 """A service in a process of its own, to be broken."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,7 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.deploy.processes import environment
-from tests.verifier import require
+from tests.support.pace import deadline, scaled
+from tests.support.signals import kill, resume, suspend
+from tests.support.verifier import require
 
 PATIENCE_SECONDS: Final = 60.0
 """After which what is awaited will not come: far above what a busy machine needs."""
@@ -22,9 +23,9 @@ TRY_AGAIN: Final = 69
 
 def eventually(condition: Callable[[], bool], what: str, patience: float | None = None) -> None:
     """Wait for a condition."""
-    deadline = time.monotonic() + (patience or PATIENCE_SECONDS)
+    limit = deadline(patience or PATIENCE_SECONDS)
     while not condition():
-        require(time.monotonic() < deadline, "not in time:", what)
+        require(time.monotonic() < limit, "not in time:", what)
         time.sleep(0.02)
 
 
@@ -95,28 +96,32 @@ class Instance:
 
     def kill(self) -> None:
         """End it at once, wherever it is."""
-        self._signal(signal.SIGKILL)
-        self.process.wait()
+        if self._counts(signal.SIGKILL):
+            kill(self.process)
 
     def suspend(self) -> None:
         """Let it hang; to the others it looks dead."""
-        self._signal(signal.SIGSTOP)
+        if self._counts(signal.SIGSTOP):
+            suspend(self.process)
 
     def resume(self) -> None:
         """Let it go on, as if no time had passed."""
-        self._signal(signal.SIGCONT)
+        if self._counts(signal.SIGCONT):
+            resume(self.process)
 
     def terminate(self) -> int:
         """Ask it to stop; return how it ended."""
-        self._signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE_SECONDS)
+        if self._counts(signal.SIGTERM):
+            self.process.terminate()
+        return self.process.wait(scaled(PATIENCE_SECONDS))
 
     def stopped(self) -> None:
         """Ask it to stop, which it must do in order."""
         code = self.terminate()
         require(code == 0, f"{self.name} stopped with {code}: {self.said()[-3000:]}")
 
-    def _signal(self, number: signal.Signals) -> None:
-        if self.process.poll() is None:
-            self.breaks[number.name] += 1
-            os.killpg(self.process.pid, number)
+    def _counts(self, number: signal.Signals) -> bool:
+        """Tell whether there is a process to send a signal to, and note that it was sent."""
+        runs = self.process.poll() is None
+        self.breaks[number.name] += runs
+        return runs

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from fair_allocator.errors import LogError
 from fair_allocator.log.base import INPUTS, Incoming, LogClient
-from tests.crash.inputs import POISON
+from tests.crash.inputs import NAMES, POISON, arm_control, wishes
 
 ARMS: Final[Sequence[dict[str, Any]]] = (
     {"a": "1/2", "b": "1/2"},
@@ -17,6 +17,9 @@ ARMS: Final[Sequence[dict[str, Any]]] = (
     {"a": "2/3"},
     {"a": 2},  # refused
 )
+REAL: Final = "crew"
+"""The pool whose requests name arms and slots, and whose arms come and go."""
+
 BATCH: Final = 10
 KINDS: Final = ("requests", "rewards", "controls", "poison")
 WEIGHTS: Final = (60, 35, 1, 1)
@@ -60,16 +63,24 @@ class Inputs:
             return Incoming(topic, b"od-1", rng.choice(POISON), partition)
         pool = rng.choice(self._pools)
         event: dict[str, object] = {"pool": pool}
-        if kind == "controls":
+        if kind == "controls" and pool == REAL:
+            event |= arm_control(rng)
+        elif kind == "controls":
             event["action"] = rng.choice(("configure", "configure", "pause", "resume", "resume"))
             event["arms"] = rng.choice(ARMS)
         elif kind == "requests" and (not self._sent or rng.random() < 0.95):
             event["request_id"] = f"r{len(self._sent)}"
+            if pool == REAL:
+                event |= wishes(rng)
             self._sent.append((pool, f"r{len(self._sent)}"))
         else:
             pool, request_id = rng.choice(self._sent[-60:] or [("od-1", "r0")])
             event |= {"pool": pool, "request_id": request_id}
-        if kind == "rewards":
+        if kind == "rewards" and pool == REAL:
+            event["arm"] = rng.choice(NAMES[:4])
+        if kind == "rewards" and pool == REAL and rng.random() < 0.3:
+            event["type"] = "declined"
+        elif kind == "rewards":
             event["value"] = rng.random()
         return Incoming(kind, pool.encode(), json.dumps(event).encode())
 

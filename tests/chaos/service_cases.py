@@ -10,7 +10,8 @@ from kafka import KafkaAdminClient
 
 from tests.chaos.instance import TRY_AGAIN, Instance, eventually
 from tests.chaos.site import PARTITIONS, Site
-from tests.verifier import require
+from tests.support.pace import scaled
+from tests.support.verifier import require
 
 
 def killed_at_random_moments(site: Site) -> None:
@@ -71,7 +72,7 @@ def instances_come_and_go(site: Site) -> None:
 def transaction_older_than_its_timeout(site: Site) -> None:
     """An instance hangs in a transaction until the broker aborts it, yet keeps its membership."""
     own = f"{site.settings.group}-hangs"
-    patient = {"session_seconds": 25.0, "transaction_seconds": 1.0}
+    patient = {"session_seconds": scaled(25.0), "transaction_seconds": scaled(1.0)}
     one = site.instance("one", transactional_id=own, **patient).serving(PARTITIONS)
     with site.admin() as admin:
         for _ in range(site.rounds(1)):
@@ -110,7 +111,6 @@ def same_transactional_id_twice(site: Site) -> None:
     eventually(
         lambda: "kafka.transactional_id" in one.said() + two.said(),
         "the collision is explained",
-        20,
     )
     one.kill()
     del site.instances["one"]

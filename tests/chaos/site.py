@@ -16,21 +16,22 @@ from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
 from fair_allocator.audit.replay import replay
-from fair_allocator.cli.shards import read_shard
 from fair_allocator.config import Configuration, load
 from fair_allocator.log.base import INPUTS, OUTPUTS, Incoming, LogClient
 from fair_allocator.log.kafka import KafkaClient, KafkaSettings, driver
 from fair_allocator.shard import Shard
+from fair_allocator.transfer import read_shard
 from fair_allocator.wiring import service_settings
-from tests.broker.java import JavaBroker
 from tests.chaos.instance import PATIENCE_SECONDS, TRY_AGAIN, Instance, eventually
 from tests.chaos.load import Inputs, Load
 from tests.crash.simulation import counts_of
-from tests.kafka_logs import fresh_settings, make_topics
-from tests.verifier import Broken, Rules, require, verify
+from tests.support.broker.java import JavaBroker
+from tests.support.kafka_logs import fresh_settings, make_topics
+from tests.support.pace import scaled
+from tests.support.verifier import Broken, Rules, require, verify
 
 PARTITIONS: Final = 4
-POOLS: Final = ("od-1", "od-2", "od-3", "od-4", "od-5", "file-1", "file-2")
+POOLS: Final = ("od-1", "od-2", "od-3", "od-4", "od-5", "file-1", "file-2", "crew", "crew")
 OTHER: Final = {"kafka": "confluent", "confluent": "kafka"}
 LINGER_SECONDS: Final = 0.7
 """How long is read on after the expected count, so that late duplicates show."""
@@ -60,7 +61,7 @@ rebalance_seconds = {settings.rebalance_seconds}
 batch_records = 50
 poll_seconds = 0.05
 tick_seconds = 0.2
-stuck_seconds = 20
+stuck_seconds = {stuck_seconds}
 
 [snapshots]
 every_entries = 20
@@ -86,6 +87,17 @@ arms = {{ a = "0.9", b = 0 }}
 learner = "exp3"
 tolerance = 1
 
+[pools.crew]
+requests = "any"
+arms = {{ a = "0.3", b = "1/5", c = "1/10", d = 0 }}
+tags = {{ a = ["x"], b = ["x", "y"] }}
+learner = "uniform"
+max_open = 2
+bank = 3
+reassign = true
+reward_timeout = 0.5
+wait_timeout = 1.0
+
 [pools."*"]
 arms = {{ a = "1/2", b = "1/4", c = 0 }}
 reward_timeout = 0.5
@@ -106,6 +118,7 @@ class Site:
     loads: list[Load] = field(default_factory=list)
     broker: JavaBroker | None = None
     restarts: int = 0
+    stuck_seconds: float = 20.0
     more_configuration: str = ""
     _all: list[Instance] = field(default_factory=list)
     intensity: int = 1
@@ -127,6 +140,7 @@ class Site:
         text = CONFIGURATION.format(
             client=self.client,
             settings=settings,
+            stuck_seconds=scaled(self.stuck_seconds),
             transactional_id=f'transactional_id = "{own}"' if own else "",
         )
         file.write_text(text + self.more_configuration, encoding="utf-8")
@@ -281,17 +295,19 @@ def _states(shards: Mapping[int, Shard]) -> dict[int, bytes]:
 
 
 @contextmanager
-def site(folder: Path, broker: str, client: str, seed: int, **more: Any) -> Iterator[Site]:
+def site(
+    folder: Path, broker: str, client: str, seed: int, copies: int = 1, **more: Any
+) -> Iterator[Site]:
     """Yield a log with fresh topics; what runs in the end is ended."""
     folder.mkdir(parents=True, exist_ok=True)
     quick: dict[str, Any] = {
-        "session_seconds": 3.0,
-        "transaction_seconds": 5.0,
-        "request_seconds": 8.0,
-        "rebalance_seconds": 30.0,
+        "session_seconds": scaled(3.0),
+        "transaction_seconds": scaled(5.0),
+        "request_seconds": scaled(8.0),
+        "rebalance_seconds": scaled(30.0),
     }
     settings = fresh_settings(broker, **{**quick, **more})
-    make_topics(settings, PARTITIONS)
+    make_topics(settings, PARTITIONS, copies=copies)
     made = Site(folder, client, settings, Random(seed))
     try:
         yield made

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.choice import private_broker
-from tests.broker.java import JavaBroker
 from tests.chaos.cases import AT_LEAST_ONCE, BROKER, CASES
 from tests.chaos.site import site
+from tests.support.broker.choice import private_broker
+from tests.support.broker.java import JavaBroker
 
 SEED = 1
 BREAKING = {case.__name__ for case in BROKER}

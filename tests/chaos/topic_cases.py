@@ -15,7 +15,8 @@ from fair_allocator.log.partitioner import partition_for
 from fair_allocator.shard.journal import PIECE
 from tests.chaos.instance import Instance, eventually
 from tests.chaos.site import PARTITIONS, POOLS, Site
-from tests.verifier import require
+from tests.support.pace import scaled
+from tests.support.verifier import require
 
 
 @contextmanager
@@ -24,12 +25,14 @@ def _foreign_transaction(site: Site, partition: int) -> Iterator[KafkaProducer]:
     producer = KafkaProducer(
         bootstrap_servers=site.settings.bootstrap_servers,
         transactional_id=f"{site.settings.group}-foreign",
-        transaction_timeout_ms=8_000,
+        transaction_timeout_ms=round(1000 * scaled(8)),
     )
     try:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send(site.settings.topics["journal"], b"not ours", partition=partition).get(30)
+        producer.send(site.settings.topics["journal"], b"not ours", partition=partition).get(
+            scaled(30)
+        )
         yield producer
     finally:
         with suppress(KafkaError):

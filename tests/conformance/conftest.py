@@ -14,7 +14,8 @@ import pytest
 
 from fair_allocator.log import Log, LogClient, Record
 from fair_allocator.log.sqlite import Memory, SqliteClient, SqliteLog
-from tests.kafka_logs import OnKafka, fresh_settings, make_topics
+from tests.support.kafka_logs import OnKafka, fresh_settings, make_topics
+from tests.support.pace import deadline
 
 PARTITIONS = 4
 PATIENCE_SECONDS = 60.0
@@ -93,9 +94,9 @@ class Service:
 
     def owning(self) -> "Service":
         """Poll until every partition is owned; what is there is read again afterwards."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        until = deadline(PATIENCE_SECONDS)
         while len(self.owned) < self.log.partitions:
-            assert time.monotonic() < deadline, "partitions were not gained"
+            assert time.monotonic() < until, "partitions were not gained"
             self.log.poll(0.05, 1)
         if self.on_gained is None:
             for partition in self.owned:
@@ -109,17 +110,17 @@ class Service:
     def take(self, count: int, limit: int = 1_000) -> list[Record]:
         """Poll until that many records came; more would be an error, and show."""
         records: list[Record] = []
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        until = deadline(PATIENCE_SECONDS)
         while len(records) < count:
-            assert time.monotonic() < deadline, f"only {len(records)} of {count} records came"
+            assert time.monotonic() < until, f"only {len(records)} of {count} records came"
             records += self.log.poll(0.1, limit)
         return records
 
     def nothing_left(self) -> dict[tuple[str, int], int]:
         """Poll until nothing is left, which a log may see only when it looks once more."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        until = deadline(PATIENCE_SECONDS)
         while any(left := self.log.behind().values()):
-            assert time.monotonic() < deadline, f"there is always something left: {left}"
+            assert time.monotonic() < until, f"there is always something left: {left}"
             assert not self.log.poll(0.1, 1_000)
         return self.log.behind()
 

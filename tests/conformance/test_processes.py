@@ -22,6 +22,8 @@ from tests.conformance.conftest import (
     SHARED_BETWEEN_PROCESSES,
     LogFactory,
 )
+from tests.support.pace import scaled
+from tests.support.signals import kill
 
 EVERY = range(PARTITIONS)
 PROGRAM = Path(__file__).with_name("child.py")
@@ -39,7 +41,7 @@ def child(task: str, *arguments: Any) -> Iterator[subprocess.Popen[bytes]]:
         stdin.write(pickle.dumps(arguments))
         stdin.close()
         yield process
-        process.kill()
+        kill(process)
 
 
 def progress(process: subprocess.Popen[bytes]) -> Iterator[int]:
@@ -58,7 +60,7 @@ def test_many_processes_append_without_loss_and_in_their_own_order(log_factory: 
             running.enter_context(child("append", log_factory.make.client, name, count))
             for name in names
         ]
-        assert [sender.wait(PATIENCE_SECONDS) for sender in senders] == [0] * len(names)
+        assert [sender.wait(scaled(PATIENCE_SECONDS)) for sender in senders] == [0] * len(names)
     client = log_factory.client()
     numbers: dict[tuple[str, bytes], list[int]] = {}
     for topic in INPUTS:
@@ -114,8 +116,7 @@ def test_a_killed_service_has_committed_all_or_nothing(log_factory: LogFactory) 
                 pass
             # Anywhere in the next commit, or right after it.
             time.sleep(chance.random() * 0.02)
-            service.kill()
-            service.wait()
+            kill(service)
         assert 0 < check_answers(log_factory) <= total
     left = total - check_answers(log_factory)
     with child("copy", log_factory.make.log) as service:
@@ -139,6 +140,6 @@ def test_a_service_commits_while_others_append(log_factory: LogFactory) -> None:
             done += answered
             if done >= len(names) * count:
                 break
-        assert one.wait(PATIENCE_SECONDS) == 0
-        assert two.wait(PATIENCE_SECONDS) == 0
+        assert one.wait(scaled(PATIENCE_SECONDS)) == 0
+        assert two.wait(scaled(PATIENCE_SECONDS)) == 0
     assert check_answers(log_factory) == len(names) * count

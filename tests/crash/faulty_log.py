@@ -25,7 +25,7 @@ from fair_allocator.log.base import (
 from fair_allocator.log.sqlite import Memory, SqliteClient, SqliteLog
 from fair_allocator.service import Service
 from fair_allocator.shard.journal import ENTRY, MANIFEST, PART
-from tests.verifier import require
+from tests.support.verifier import require
 
 POINTS: Final = frozenset(
     f"{when} {what}"

@@ -10,7 +10,7 @@ from fair_allocator.core.learners import known_learners
 from fair_allocator.log.base import Incoming
 from fair_allocator.service import FilePool, ServiceSettings
 from fair_allocator.shard import ShardSettings
-from tests.verifier import Rules
+from tests.support.verifier import Rules
 
 START: Final = 1_700_000_000_000
 FUTURE: Final = START + 10**11
@@ -38,7 +38,18 @@ REFUSED: Final[tuple[Settings, ...]] = (
     {"tolerance": "-1"},
     {"tolerance": "much"},
 )
-FORCING_LESS: Final = ("t-fair-ucb", "lfg")
+REAL: Final[tuple[Settings, ...]] = (
+    {"max_open": 1, "reassign": True, "wait_timeout": 1.0, "bank": 2},
+    {"max_open": 2, "reassign": True},
+    {"when_busy": "refuse", "max_open": 1},
+    {"wait_timeout": 0.5},
+    {"max_open": 1},
+)
+"""Settings of pools whose requests name arms and slots, want and wait."""
+
+NAMES: Final = "abcde"
+
+FORCING_LESS: Final = ("t-fair-ucb", "lfg", "tscsf-b")
 """Learners that are there for rule "none"."""
 
 POISON: Final[tuple[bytes | None, ...]] = (
@@ -81,14 +92,38 @@ def _spec(learner: str) -> str | Settings:
     return {"name": learner, "horizon": 300} if learner == "t-fair-ucb" else learner
 
 
+def wishes(rng: Random) -> Settings:
+    """Return which arms a request names or needs, and how many it wants."""
+    said = Settings()
+    match rng.randrange(5):
+        case 0 | 1:
+            said["eligible"] = rng.sample(NAMES[:4], rng.randint(1, 3))
+        case 2:
+            said["needs"] = rng.choice(("x", "x & !y", "!x", "(x | y) & !z"))
+    if rng.random() < 0.4:
+        said["slots"] = rng.randint(1, 3)
+    return said
+
+
+def arm_control(rng: Random) -> Settings:
+    """Return a control for some arms."""
+    action = rng.choice(("sleep", "sleep", "wake", "wake", "wake", "set-arm", "remove-arm"))
+    names = rng.sample(NAMES[:4], rng.randint(1, 3))
+    if action != "set-arm":
+        return {"action": action, "arms": names if action != "remove-arm" else names[:1]}
+    said = ({"quota": "0.1"}, {"quota": 0, "max_open": 1}, {"tags": ["x"]}, {"tags": ["y"]})
+    return {"action": action, "arms": {name: rng.choice(said) for name in names[:2]}}
+
+
 class _Inputs:
     """Writes inputs down as time goes by."""
 
-    def __init__(self, rng: Random, pools: list[str], learner: str) -> None:
+    def __init__(self, rng: Random, pools: list[str], learner: str, *, real: bool) -> None:
         self.written: list[tuple[int, Incoming]] = []
         self._rng = rng
         self._pools = pools
         self._learner = learner
+        self._real = real
         self._requests: list[tuple[str, str]] = []
 
     def _write(self, time: int, topic: str, pool: str, event: Mapping[str, Any]) -> None:
@@ -115,7 +150,9 @@ class _Inputs:
             pool = rng.choice(self._pools)
             request_id = f"r{len(self._requests)}" + rng.choice(("", "", '"é\n', "\U0001f600"))
             self._requests.append((pool, request_id))
-        event = {"pool": pool, "request_id": request_id}
+        event: Settings = {"pool": pool, "request_id": request_id}
+        if self._real:
+            event |= wishes(rng)
         if rng.random() < 0.1:
             event["time"] = "2024-05-01T10:00:00+02:00"
         self._write(time, "requests", pool, event)
@@ -126,12 +163,21 @@ class _Inputs:
         rng = self._rng
         if rng.random() < 0.05:
             request_id = "nobody's"
-        event = {"pool": pool, "request_id": request_id, "value": rng.choice((0, 1, rng.random()))}
+        event: Settings = {"pool": pool, "request_id": request_id}
+        if self._real and rng.random() < 0.8:
+            event["arm"] = rng.choice(NAMES)
+        if self._real and rng.random() < 0.4:
+            event["type"] = "declined"
+        else:
+            event["value"] = rng.choice((0, 1, rng.random()))
         self._write(time, "rewards", pool, event)
 
     def control(self, time: int) -> None:
         rng = self._rng
         pool = rng.choice(self._pools)
+        if self._real and rng.random() < 0.7:
+            self._write(time, "controls", pool, {"pool": pool, **arm_control(rng)})
+            return
         action = rng.choice(("configure",) * 6 + ("pause", "resume", "resume", "remove"))
         event: Settings = {"pool": pool, "action": action}
         if action == "configure":
@@ -162,11 +208,14 @@ class _Inputs:
         self.written.append((time, Incoming(topic, b"od-1", value, rng.randrange(2), time)))
 
 
-def _pool_settings(rng: Random, learner: str) -> Settings:
+def _pool_settings(rng: Random, learner: str, *, real: bool) -> Settings:
     """Return what all versions of a pool of the file, or of the template, have in common."""
     settings: Settings = {"learner": _spec(learner)}
+    if real:
+        settings |= {"requests": "any", **rng.choice(REAL)}
     if learner in FORCING_LESS:
         settings["rule"] = "none"
+        settings.pop("bank", None)  # it promises nothing there
     if rng.random() < 0.7:
         settings["reward_timeout"] = rng.choice((0.2, 1.0))
     if rng.random() < 0.4:
@@ -174,17 +223,21 @@ def _pool_settings(rng: Random, learner: str) -> Settings:
     return settings
 
 
-def make_plan(seed: int) -> Plan:
-    """Return the plan of a seed; most are short, so that there can be many."""
+def make_plan(seed: int, *, real: bool | None = None) -> Plan:
+    """Return the plan of a seed; most are short, so that there can be many.
+
+    Every second one has pools of `real` requests, unless that is said otherwise.
+    """
     rng = Random(seed)
     size = rng.choice((4, 8, 12, 25))
     learner = learner_of(seed)
     partitions = rng.choice((2, 2, 3))
     runs = rng.choice((1, 1, 2, 3))
-    waiting = {name: _pool_settings(rng, learner) for name in ("*", "file-1", "file-2")}
+    real = seed % 2 == 1 if real is None else real
+    fixed_of = {n: _pool_settings(rng, learner, real=real) for n in ("*", "file-1", "file-2")}
     pools = ["od-1", "od-2", "ód", "file-1", "file-2", "ctl-1", "ctl-2"]
     rng.shuffle(pools)
-    inputs = _Inputs(rng, pools[: rng.choice((3, 5, 7))], learner)
+    inputs = _Inputs(rng, pools[: rng.choice((3, 5, 7))], learner, real=real)
     time = START
     for _ in range(size):
         time += rng.choice((0, 1, 20, 150, 600))
@@ -212,7 +265,7 @@ def make_plan(seed: int) -> Plan:
     )
     versions = []
     for version in range(runs):
-        drawn = {n: {**fixed, "arms": rng.choice(ARMS)} for n, fixed in waiting.items()}
+        drawn = {n: {**fixed, "arms": rng.choice(ARMS)} for n, fixed in fixed_of.items()}
         fingerprint = f"v{version if rng.random() < 0.7 else 0}"
         versions.append(
             replace(
@@ -232,7 +285,7 @@ def make_plan(seed: int) -> Plan:
         remembered=shard.remembered_per_pool,
         pools_per_shard=shard.pools_per_shard,
         standing_every=shard.standing_every,
-        template=waiting["*"] if has_template else None,
-        pools={name: waiting[name] for name in ("file-1", "file-2")},
+        template=fixed_of["*"] if has_template else None,
+        pools={name: fixed_of[name] for name in ("file-1", "file-2")},
     )
     return Plan(seed, learner, partitions, written, versions, rules)

@@ -26,7 +26,7 @@ from fair_allocator.shard import Shard, restore, snapshot
 from tests.crash.damage import Journal, spoilt
 from tests.crash.faulty_log import Crash, Faults, FaultyLog, Nobody, Poll, Step
 from tests.crash.inputs import FUTURE, START, Plan, make_plan
-from tests.verifier import Counts, require, verify
+from tests.support.verifier import Counts, require, verify
 
 
 class Run:

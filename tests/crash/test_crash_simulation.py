@@ -11,6 +11,8 @@ from tests.crash.faulty_log import POINTS, REFUSALS
 from tests.crash.inputs import learner_of
 from tests.crash.simulation import simulate
 
+pytestmark = pytest.mark.slow
+
 SEEDS = int(os.environ.get("CRASH_SEEDS", "2000"))
 BLOCK = 150
 

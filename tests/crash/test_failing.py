@@ -12,7 +12,7 @@ from fair_allocator.errors import CommitFailed, LogUnavailable
 from fair_allocator.log.sqlite import SqliteLog
 from fair_allocator.shard import restore
 from tests.crash.test_recovery import TINY, busy, pool_on
-from tests.served import ARMS, House, houses
+from tests.support.served import ARMS, House, houses
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_long_restores_are_spread_over_polls(house: House) -> None:
         served.now += 60.0
         return restore(*arguments, **named)
 
-    with patch("fair_allocator.service.restore", slow):
+    with patch("fair_allocator.service.partition.restore", slow):
         served.restart()
         assert list(served.service.shards) == [0]
         served.request("next", pool_on(0))
@@ -140,7 +140,7 @@ def test_long_restore_says_how_far_it_is(house: House, caplog: pytest.LogCapture
             named["progress"](f"{count} of 4 entries applied")
         return restore(*arguments, **named)
 
-    with patch("fair_allocator.service.restore", slow), caplog.at_level("INFO"):
+    with patch("fair_allocator.service.partition.restore", slow), caplog.at_level("INFO"):
         served.restart()
     said = [message for message in caplog.messages if "restoring, " in message]
     assert said == [f"partition 0: restoring, {count} of 4 entries applied" for count in (1, 3)]
@@ -184,10 +184,14 @@ def test_letting_go_commits_and_does_nothing_else(house: House) -> None:
     assert served.service.shards == {}
 
 
+TURNS = 14
+"""After so many the snapshot that is under way takes four commits more."""
+
+
 @pytest.mark.parametrize(("takes", "commits"), [(0.0, 4), (1.5, 2), (5.0, 1)])
 def test_letting_go_begins_nothing_after_its_time(house: House, takes: float, commits: int) -> None:
     served = house(service=TINY)
-    busy(served)
+    busy(served, TURNS)
     commit, begun = served.service.log.commit, 0
 
     def slow(*arguments: Any) -> list[int]:
@@ -205,7 +209,7 @@ def test_letting_go_of_much_leaves_the_snapshot_to_whoever_restores(house: House
     served = house(service=TINY)
     busy(served)
     with (
-        patch("fair_allocator.service._QUICK_BYTES", 0),
+        patch("fair_allocator.service.loop._QUICK_BYTES", 0),
         patch.object(served.service.log, "commit", side_effect=AssertionError("takes too long")),
     ):
         served.service.losing([0])

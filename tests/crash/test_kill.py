@@ -21,7 +21,9 @@ from tests.crash.child import PARTITIONS, POOLS, SETTINGS, TEMPLATE
 from tests.crash.faulty_log import Nobody
 from tests.crash.inputs import POISON
 from tests.crash.simulation import counts_of
-from tests.verifier import Rules, verify
+from tests.support.verifier import Rules, verify
+
+pytestmark = pytest.mark.slow
 
 KILLS = int(os.environ.get("FAIR_ALLOCATOR_KILLS", "300"))
 LOGS = 3

@@ -20,7 +20,7 @@ from fair_allocator.shard import restore, snapshot
 from fair_allocator.shard.journal import ENTRY, MANIFEST
 from tests.crash.damage import Journal, spoilt
 from tests.crash.faulty_log import Nobody
-from tests.served import ARMS, House, Served, houses
+from tests.support.served import ARMS, House, Served, houses
 
 TINY = {"snapshot_entries": 2, "snapshot_chunk_bytes": 300}
 """Snapshots that are written all the time, each over several commits."""

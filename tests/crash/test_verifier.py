@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fair_allocator.log.base import TOPICS, Incoming, LogClient, Record
-from tests.served import ARMS, START, Served
-from tests.verifier import Broken, Rules, verify
+from tests.support.served import ARMS, START, Served
+from tests.support.verifier import Broken, Rules, verify
 
 POOL: dict[str, Any] = {"arms": ARMS, "reward_timeout": 1.0, "default_reward": 0.5}
 RULES = Rules(now=START + 60_000, remembered=1_000, pools={"p": POOL})
@@ -54,7 +54,8 @@ class Copy(LogClient):
 def log() -> Copy:
     """Return a log with one record of every kind, and where they lie in it.
 
-    Assignments: 0 epoch, 1 to 4 answers, 5 a repeat, 6 tick, 7 epoch of a pause, 8 another.
+    Assignments: 0 epoch, 1 to 4 answers, 5 a repeat, 6 tick, 7 a pause, 8 a request waits, 9 the
+    pool goes on, 10 a late answer, 11 epoch.
     """
     served = Served({"p": POOL})
     for number in range(4):
@@ -73,6 +74,8 @@ def log() -> Copy:
     served.turn()
     served.control("resume")
     served.turn()
+    served.control("configure", tolerance=1)
+    served.turn()
     copy = Copy(served.client)
     served.die()
     return copy
@@ -83,9 +86,10 @@ def kinds(log: Copy) -> list[str]:
 
 
 def test_good_log_passes(log: Copy) -> None:
-    assert kinds(log) == ["epoch", *["assignment"] * 5, "tick", "epoch", "epoch"]
+    after = ["control", "waiting", "control", "assignment", "epoch"]
+    assert kinds(log) == ["epoch", *["assignment"] * 5, "tick", *after]
     counts = verify(Copy(log), RULES)["p"]
-    assert sum(pulls for pulls, _, _, _ in counts.values()) == 4
+    assert sum(pulls for pulls, _, _, _ in counts.values()) == 5
     assert sum(observed for _, _, observed, _ in counts.values()) == 4
     assert sum(total for _, _, _, total in counts.values()) == 1 + 3 * 0.5
 
@@ -121,7 +125,7 @@ CASES: dict[str, Callable[[Copy], object]] = {
     "a repeat comes twice": doubled("assignments", 5),
     "answers out of order": swapped,
     "a dead letter is missing": dropped("dead-letters", 0),
-    "the last dead letter is missing": dropped("dead-letters", 2),
+    "the last dead letter is missing": dropped("dead-letters", 1),
     "a dead letter comes twice": doubled("dead-letters", 1),
     "a dead letter with other bytes": spoilt_bytes,
     "a repeat that is counted": changed(5, repeat=False),
@@ -134,7 +138,14 @@ CASES: dict[str, Callable[[Copy], object]] = {
     "the other partition": changed(4, partition=1),
     "the opening epoch is missing": dropped("assignments", 0),
     "a pause without a record": dropped("assignments", 7),
-    "a bound out of nowhere": changed(7, bound=3),
+    "a bound out of nowhere": changed(11, bound=3),
+    "a request that waits is lost": dropped("assignments", 8),
+    "a request waits for another reason": changed(8, why="nobody-free"),
+    "a late answer is missing": dropped("assignments", 10),
+    "a late answer comes twice": doubled("assignments", 10),
+    "a late answer to another request": changed(10, request_offset=2),
+    "a late answer to another id": changed(10, request_id="r2"),
+    "the pool goes on without a record": dropped("assignments", 9),
     "nobody served a": changed(2, arm="c"),
 }
 

@@ -10,8 +10,11 @@ from typing import Final, TypeVar
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from tests.support.pace import deadline, scaled
+from tests.support.signals import kill
+
 DEADLINE: Final = 90.0
-"""Seconds, which only a failure takes."""
+"""Seconds, to be scaled, which only a failure takes."""
 
 Found = TypeVar("Found")
 
@@ -45,27 +48,27 @@ def running(
         finally:
             process.terminate()
             try:
-                process.wait(20)
+                process.wait(scaled(20))
             except subprocess.TimeoutExpired:
-                process.kill()
+                kill(process)
 
 
 def awaited(look: Callable[[], Found | None], what: str, said: Path | None = None) -> Found:
     """Look until there is something; `said` is shown if there never is."""
-    deadline = time.monotonic() + DEADLINE
-    while time.monotonic() < deadline:
+    limit = deadline(DEADLINE)
+    while time.monotonic() < limit:
         found = look()
         if found is not None:
             return found
         time.sleep(0.1)
     tail = said.read_text(errors="replace")[-3000:] if said else ""
-    raise AssertionError(f"{what}: not within {DEADLINE:g} s\n{tail}")
+    raise AssertionError(f"{what}: not within {scaled(DEADLINE):g} s\n{tail}")
 
 
 def fetched(url: str) -> str | None:
     """What is served there; None if nothing is, or not with success."""
     try:
-        with urlopen(url, timeout=10) as answer:
+        with urlopen(url, timeout=scaled(10)) as answer:
             body: bytes = answer.read()
             return body.decode()
     except (URLError, OSError):

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from tests.deploy.files import ALERTS, OPERATIONS, PROMETHEUS, loaded
-from tests.needs import needs
+from tests.support.needs import needs
 
 RULE_TESTS = sorted(PROMETHEUS.glob("*_test.yml"))
 

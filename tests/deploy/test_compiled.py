@@ -1,23 +1,17 @@
 """The compiled wheel: built by the hook, it is compiled, and does all that the sources do."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-import sysconfig
-from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import pytest
 
 from hatch_build import COMPILED, PURE
 from tests.deploy.files import ROOT
-from tests.needs import lacks, needs
+from tests.deploy.wheels import python, wheel
 
-pytestmark = pytest.mark.xdist_group("compiled")
+pytestmark = [pytest.mark.xdist_group("compiled"), pytest.mark.slow]
 
 SHORT: Final = (
     "tests/property/test_every_learner.py",
@@ -69,42 +63,6 @@ for number in range(pool.rounds, pool.rounds + rounds):
 json.dump([FORM, made, pool.state()], sys.stdout)
 """
 """Plays a pool on from its state, with late and lost rewards and changes of quotas."""
-
-
-def wheel(folder: Path, **variables: str) -> tuple[Path, str]:
-    """Build the wheel in `folder` and install it there; return where, and what was said."""
-    command = (sys.executable, "-m", "pip", "--disable-pip-version-check")
-    built = ("wheel", "-v", "--no-deps", "--no-build-isolation", f"--wheel-dir={folder}", str(ROOT))
-    environment = {k: v for k, v in os.environ.items() if k != PURE} | variables
-    said = run(*command, *built, env=environment).stderr
-    (file,) = folder.glob("*.whl")
-    run(*command, "install", "--no-deps", f"--target={folder / 'installed'}", str(file))
-    return folder / "installed", said
-
-
-def run(
-    *command: str, env: dict[str, str] | None = None, stdin: str = ""
-) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        command, cwd=ROOT, env=env, input=stdin, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-8000:]
-    return done
-
-
-def python(path: Path, *arguments: str, stdin: str = "") -> str:
-    """Run Python with the package of `path` in front of this tree's."""
-    environment = os.environ | {"PYTHONPATH": str(path)}
-    return run(sys.executable, "-P", *arguments, env=environment, stdin=stdin).stdout
-
-
-@pytest.fixture(scope="module")
-def installed() -> Iterator[Path]:
-    needs("gcc")
-    if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
-        lacks("no headers of Python here: scripts/debian-packages installs them as root")
-    with TemporaryDirectory(prefix="fair-allocator-compiled-") as folder:
-        yield wheel(Path(folder))[0]
 
 
 def test_every_room_that_should_be_is_compiled(installed: Path) -> None:

@@ -14,10 +14,12 @@ from typing import Any, Final
 
 import pytest
 
-from tests.broker.choice import private_broker
-from tests.broker.java import free_port, kafka_version
 from tests.deploy.files import COMPOSE, DEPLOY
-from tests.deploy.processes import awaited, environment, fetched, running
+from tests.deploy.processes import DEADLINE, awaited, environment, fetched, running
+from tests.support.broker.choice import private_broker
+from tests.support.broker.java import kafka_version
+from tests.support.pace import scaled
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.xdist_group("compose")
 
@@ -77,7 +79,7 @@ class Composed:
             env=self.variables(service),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=scaled(2 * DEADLINE),
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
@@ -121,7 +123,7 @@ def test_it_comes_up_decides_the_load_and_goes_on_after_a_restart(composed: Comp
     with composed.up("allocator") as service, composed.up("load"):
         before = awaited(composed.assigned, "requests are decided")
         service.terminate()
-        assert service.wait(30) == 0
+        assert service.wait(scaled(DEADLINE)) == 0
         with composed.up("allocator"):
             awaited(lambda: (composed.assigned() or 0) > before or None, "it goes on")
     assert "kept" in composed.done("allocator", "audit")

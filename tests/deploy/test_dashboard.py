@@ -4,7 +4,7 @@ import re
 from itertools import combinations
 
 from deploy.grafana import dashboard
-from fair_allocator.observe.names import METRICS
+from fair_allocator.observe.metrics import METRICS
 from tests.deploy.files import DASHBOARD, RECORDING, expressions, metric_names, panels
 
 
@@ -48,7 +48,7 @@ def test_every_query_is_about_the_installation_that_was_chosen() -> None:
 
 def test_the_rows_are_those_an_operator_looks_for() -> None:
     rows = [panel["title"] for panel in DASHBOARD["panels"] if panel["type"] == "row"]
-    assert rows == ["At a glance", "Fairness", "Learning", "Stream", "State"]
+    assert rows == ["At a glance", "Fairness", "Waiting", "Learning", "Stream", "State"]
 
 
 def test_queries_and_rules_name_only_what_is_exported_or_recorded() -> None:

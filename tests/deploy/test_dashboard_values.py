@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.deploy.files import PROMETHEUS, panel_queries
-from tests.needs import needs
+from tests.support.needs import needs
 
 QUERIES: Final = list(panel_queries())
 

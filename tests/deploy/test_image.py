@@ -13,10 +13,11 @@ from typing import Final
 
 import pytest
 
-from tests.broker.java import free_port
 from tests.deploy.files import DEPLOY, ROOT
-from tests.deploy.processes import awaited, environment, fetched, running
-from tests.needs import lacks, needs
+from tests.deploy.processes import DEADLINE, awaited, environment, fetched, running
+from tests.support.needs import lacks, needs
+from tests.support.pace import scaled
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.xdist_group("image")
 
@@ -55,7 +56,7 @@ class Image:
             extra_groups=None if self.user is None else [],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=scaled(DEADLINE),
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
@@ -171,5 +172,5 @@ def test_what_is_installed_serves_the_page_and_writes_only_its_log(image: Image)
             for asset in re.findall(r'(?:src|href)="([^"#:]+)"', page):
                 assert fetched(f"{url}/{asset.lstrip('/')}"), asset
             process.terminate()
-            assert process.wait(20) == 0, shlex.quote(said.read_text())
+            assert process.wait(scaled(DEADLINE)) == 0, shlex.quote(said.read_text())
         assert all(path.name.startswith(("log.db", "said.txt")) for path in folder.iterdir())

@@ -16,11 +16,14 @@ from urllib.parse import quote
 import pytest
 import yaml
 
-from fair_allocator.observe.names import METRICS, PREFIX, TRUE_METRICS
-from tests.broker.java import free_port
+from fair_allocator.config.settings import LogSection
+from fair_allocator.log.sqlite import SqliteClient
+from fair_allocator.observe.metrics import METRICS, PREFIX, TRUE_METRICS
 from tests.deploy.files import ALERTS, PROMETHEUS, RECORDING, loaded, metric_names, panel_queries
-from tests.deploy.processes import awaited, environment, fetched, running
-from tests.needs import needs
+from tests.deploy.processes import DEADLINE, awaited, environment, fetched, running
+from tests.support.needs import needs
+from tests.support.pace import scaled
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.xdist_group("live prometheus")
 
@@ -82,6 +85,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
             awaited(lambda: fetched(ready), "Prometheus is ready", folder / "prometheus.txt")
             awaited(lambda: prometheus.samples("up == 1"), "scraped", said)
             unusable(variables)
+            unserved(folder / "log.db", prometheus)
             yield prometheus
 
 
@@ -100,7 +104,21 @@ def configuration(folder: Path, service: int) -> Path:
 def unusable(variables: dict[str, str]) -> None:
     """Send a request that no pool is for: a dead letter."""
     send = [*PROGRAM, "send", "request", "--pool", "nobody", "--id", "r1"]
-    subprocess.run(send, env=variables, check=True, capture_output=True, timeout=60)
+    subprocess.run(send, env=variables, check=True, capture_output=True, timeout=scaled(DEADLINE))
+
+
+def unserved(path: Path, prometheus: Prometheus) -> None:
+    """Make a pool with a bank, in which a request waits for an arm that is asleep."""
+    with SqliteClient(path, LogSection().partitions) as client:
+
+        def send(topic: str, **event: Any) -> None:
+            client.append(topic, b"crew", json.dumps({"pool": "crew", **event}).encode())
+
+        arms = {"ann": "1/4", "bob": 0}
+        send("controls", action="configure", arms=arms, requests="any", bank=1)
+        send("controls", action="sleep", arms=["ann"])
+        prometheus.gives("fair_allocator_arms_asleep == 1")
+        send("requests", request_id="r1", eligible=["ann"])
 
 
 QUERIES: Final = list(panel_queries())

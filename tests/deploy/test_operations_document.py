@@ -3,7 +3,7 @@
 import re
 
 from fair_allocator.config.keys import dotted, known_settings
-from fair_allocator.observe.names import METRICS
+from fair_allocator.observe.metrics import METRICS
 from tests.deploy.files import ALERTS, OPERATIONS, metric_names
 
 

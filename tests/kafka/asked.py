@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fair_allocator.cli.shards import JournalReader
 from fair_allocator.log.kafka import DELIVERIES, KafkaClient, KafkaSettings
 from fair_allocator.log.kafka.driver import Unreachable
 from fair_allocator.shard import ShardSettings, restore
+from fair_allocator.transfer import JournalReader
 from tests.kafka.fake import Cluster, Hook, Member
 from tests.kafka.instances import Instance, request
 
@@ -78,7 +78,7 @@ def check(cluster: Cluster, count: int = REQUESTS) -> None:
     assert hosted is not None
     arms = Counter(copies[0][0]["arm"] for copies in found.values())
     stands = hosted.pool.in_force().arms.items()
-    assert {arm: pulls for arm, (_, _, pulls) in stands if pulls} == arms
+    assert {arm: stand.pulls for arm, stand in stands if stand.pulls} == arms
     assert [found[offset][0][0]["round"] for offset in range(count)] == [*range(1, count + 1)]
 
 

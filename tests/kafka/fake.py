@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from fair_allocator.log.base import INPUTS, TOPICS, Outgoing, Record
 from fair_allocator.log.kafka.driver import (
     Appended,
+    Described,
     DriverError,
     Edge,
     GroupListener,
@@ -32,6 +33,7 @@ class Cluster:
     stored: dict[Place, Stored] = field(default_factory=dict)
     starts: dict[Place, int] = field(default_factory=dict)
     records: dict[Place, list[Record | None]] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=lambda: {topic: f"1-{topic}" for topic in TOPICS})
 
     def __post_init__(self) -> None:
         for topic in TOPICS:
@@ -110,6 +112,11 @@ class _Connection:
 
 
 class FakeAdmin(_Connection):
+    def described(self) -> dict[str, Described]:
+        self.member.happen("described")
+        cluster = self.member.cluster
+        return {topic: Described(cluster.partitions, id) for topic, id in cluster.ids.items()}
+
     def partition_counts(self) -> dict[str, int]:
         return dict.fromkeys(TOPICS, self.member.cluster.partitions)
 

@@ -4,9 +4,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from fair_allocator.events import redelivered
 from fair_allocator.log.kafka import DELIVERIES, KafkaLog, KafkaSettings
-from fair_allocator.probe import Probe
 from fair_allocator.service import Service, ServiceSettings
+from fair_allocator.service.probe import Probe
 from fair_allocator.shard import ShardSettings
 from tests.kafka.fake import Cluster, Member
 
@@ -43,7 +44,9 @@ class Instance:
             partitioner="none",
             template={"arms": {"a": "1/4", "b": 0}, "learner": "uniform"},
         )
-        self.log = KafkaLog(self.member, KafkaSettings("nowhere:1", delivery=delivery))
+        self.log = KafkaLog(
+            self.member, KafkaSettings("nowhere:1", delivery=delivery), mark=redelivered
+        )
         self.service = Service(
             self.log,
             ServiceSettings(shard=shard, poll_seconds=0, **settings),

@@ -242,7 +242,7 @@ def test_after_an_orderly_end_nothing_is_published_again() -> None:
 def test_what_is_given_up_in_a_rebalance_is_not_published_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fair_allocator.service._QUICK_BYTES", -1)  # no last snapshot
+    monkeypatch.setattr("fair_allocator.service.loop._QUICK_BYTES", -1)  # no last snapshot
     cluster = Cluster()
     ask(cluster)
     instance = one(cluster)

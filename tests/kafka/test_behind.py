@@ -7,7 +7,7 @@ from confluent_kafka import Producer
 
 from fair_allocator.log.kafka import CLIENTS
 from tests.conformance.conftest import Service
-from tests.kafka_logs import OnKafka, fresh_settings, make_topics
+from tests.support.kafka_logs import OnKafka, fresh_settings, make_topics
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -14,7 +14,8 @@ from fair_allocator.log.kafka import CLIENTS
 from fair_allocator.service import Service
 from fair_allocator.wiring import open_log, service_settings
 from tests.conformance.conftest import PATIENCE_SECONDS
-from tests.kafka_logs import fresh_settings
+from tests.support.kafka_logs import fresh_settings
+from tests.support.pace import deadline
 
 Command = Callable[..., int]
 
@@ -38,11 +39,11 @@ def serve(file: Path, expected: int) -> None:
     configuration = load(file, {})
     log = open_log(configuration)
     service = Service(log, service_settings(configuration, configuration.log.partitions))
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    limit = deadline(PATIENCE_SECONDS)
     with closing(log):
         log.open(service)
         while rounds(service) != expected or any(log.behind().values()):
-            assert time.monotonic() < deadline
+            assert time.monotonic() < limit
             service.step()
         service.drain()
 

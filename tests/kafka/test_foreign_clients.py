@@ -20,8 +20,9 @@ from fair_allocator.log.kafka import KafkaLog, KafkaSettings, driver
 from fair_allocator.log.partitioner import partition_for
 from fair_allocator.service import Service, ServiceSettings
 from fair_allocator.shard import ShardSettings
-from tests.kafka_logs import fresh_settings, make_topics
-from tests.needs import needs
+from tests.support.kafka_logs import fresh_settings, make_topics
+from tests.support.needs import needs
+from tests.support.pace import deadline, scaled
 
 PARTITIONS = 4
 POOLS = tuple(f"pool-{number}" for number in range(12))
@@ -34,7 +35,9 @@ Events = Mapping[str, bytes]
 def by_kcat(settings: KafkaSettings, topic: str, events: Events, *options: str) -> None:
     lines = b"".join(key.encode() + b"\t" + value + b"\n" for key, value in events.items())
     command = [needs("kcat"), "-P", "-b", settings.bootstrap_servers, "-K", "\t", *options]
-    subprocess.run([*command, "-t", settings.topics[topic]], input=lines, check=True, timeout=60)
+    subprocess.run(
+        [*command, "-t", settings.topics[topic]], input=lines, check=True, timeout=scaled(60)
+    )
 
 
 def by_kcat_as_java(settings: KafkaSettings, topic: str, events: Events) -> None:
@@ -65,7 +68,7 @@ def by_kafka_python(settings: KafkaSettings, topic: str, events: Events) -> None
 def read_by_kcat(settings: KafkaSettings, topic: str) -> list[dict[str, Any]]:
     command = [needs("kcat"), "-C", "-b", settings.bootstrap_servers, "-t", settings.topics[topic]]
     options = ["-o", "beginning", "-e", "-q", "-X", "isolation.level=read_committed"]
-    done = subprocess.run([*command, *options], capture_output=True, check=True, timeout=60)
+    done = subprocess.run([*command, *options], capture_output=True, check=True, timeout=scaled(60))
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -81,7 +84,7 @@ def read_by_confluent(settings: KafkaSettings, topic: str) -> list[dict[str, Any
     name, found, ended = settings.topics[topic], [], 0
     consumer.assign([TopicPartition(name, partition, 0) for partition in range(PARTITIONS)])
     while ended < PARTITIONS:
-        message = consumer.poll(DEADLINE_SECONDS)
+        message = consumer.poll(scaled(DEADLINE_SECONDS))
         assert message is not None
         if message.error() is None:
             found.append(json.loads(message.value()))
@@ -114,11 +117,11 @@ def serve(client: str, settings: KafkaSettings, partitioner: str) -> None:
     )
     log = KafkaLog(driver(client, settings), settings)
     service = Service(log, ServiceSettings(shard=shard, poll_seconds=0.05))
-    deadline = time.monotonic() + DEADLINE_SECONDS
+    limit = deadline(DEADLINE_SECONDS)
     with log:
         log.open(service)
         while not _done(service):
-            assert time.monotonic() < deadline
+            assert time.monotonic() < limit
             service.step()
 
 

@@ -17,9 +17,11 @@ from fair_allocator.log.kafka import CLIENTS, DELIVERIES, KafkaSettings, driver,
 from fair_allocator.log.kafka.driver import Admin, Appended, Edge
 from fair_allocator.log.kafka.positions import passed_over
 from fair_allocator.service import Service
-from fair_allocator.wiring import kafka_settings, open_client, open_log, service_settings
+from fair_allocator.wiring import open_client, open_log, service_settings
+from fair_allocator.wiring.kafka import kafka_settings
 from tests.conformance.conftest import PATIENCE_SECONDS
 from tests.kafka.test_commands import configured, rounds, serve
+from tests.support.pace import deadline
 
 PLACE = "requests", 0
 READ, DELETED, LEFT = 20, 3, 7
@@ -231,7 +233,7 @@ def send_in_transaction(site: Site, events: list[bytes], *, abort: bool = False)
 
 
 def stepped(service: Service, condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    limit = deadline(PATIENCE_SECONDS)
     while not condition():
-        assert time.monotonic() < deadline
+        assert time.monotonic() < limit
         service.step()

@@ -1,17 +1,31 @@
 """What only the adapter of kafka-python has to see to."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import kafka
 import pytest
+from kafka import errors as kafka_errors
+from kafka.net.compat import KafkaNetClient
+from kafka.protocol.metadata import MetadataRequest
 
 from fair_allocator.log.kafka import KafkaSettings
 from fair_allocator.log.kafka.driver import DriverError
 from fair_allocator.log.kafka.kafka_python.admin import Admin
 from fair_allocator.log.kafka.kafka_python.common import Names
+from fair_allocator.log.kafka.kafka_python.connections import (
+    KNOWN_VERSION,
+    connections,
+    warn_of_version,
+)
 
 UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE, NOT_AUTHORIZED = 3, 5, 29
 """Numbers of the protocol."""
+
+NODE = "bootstrap-0"
+"""What kafka-python calls the first address it is given."""
 
 
 @dataclass
@@ -30,3 +44,56 @@ def test_only_a_topic_that_is_not_there_is_missing() -> None:
     for code in (LEADER_NOT_AVAILABLE, NOT_AUTHORIZED):
         with pytest.raises(DriverError, match="requests"):
             Admin(Answers(code), names, "group", 1.0).partition_counts()
+
+
+def test_the_client_is_the_version_that_the_adapter_mends() -> None:
+    """Another one has to be tried on a cluster first: python -m tests.cluster."""
+    assert kafka.__version__ == KNOWN_VERSION
+    with pytest.warns(RuntimeWarning, match="was never tried"):
+        warn_of_version("3.1.0")
+
+
+def test_a_coordinator_that_is_gone_is_not_ready_and_no_error() -> None:
+    """The client's own class raises, and its producer then forgets the request under way."""
+    its_own, ours = _refused(KafkaNetClient), _refused(connections)
+    try:
+        with pytest.raises(kafka_errors.KafkaConnectionError):
+            its_own.await_ready(NODE, timeout_ms=1000)
+        assert ours.await_ready(NODE, timeout_ms=1000) is False
+    finally:
+        its_own.close()
+        ours.close()
+
+
+def test_a_coordinator_that_is_not_ready_is_not_asked_for_in_a_hurry() -> None:
+    """Whoever is told so looks for the next one at once, all the time that a failover takes."""
+    ours = _refused(connections)
+    try:
+        began = time.monotonic()
+        for _ in range(5):
+            assert ours.await_ready(NODE, timeout_ms=1000) is False
+        assert time.monotonic() - began > 0.05
+    finally:
+        ours.close()
+
+
+def _refused(kind: Callable[..., KafkaNetClient]) -> KafkaNetClient:
+    """Return connections whose broker has just refused one, so that they wait with the next."""
+    made = kind(bootstrap_servers="127.0.0.1:1", reconnect_backoff_ms=60_000)
+    made._manager.update_backoff(NODE)
+    return made
+
+
+def test_a_broker_that_is_not_known_yet_is_asked_about_and_tried_again() -> None:
+    """The client's own class raises what nothing retries, and looks again after five minutes."""
+    its_own, ours = _refused(KafkaNetClient), _refused(connections)
+    try:
+        with pytest.raises(kafka_errors.UnknownBrokerIdError):
+            its_own.send(7, MetadataRequest())
+        ours.cluster._need_update = False
+        assert isinstance(ours.send(7, MetadataRequest()).exception, kafka_errors.NodeNotReadyError)
+        assert ours.cluster.need_update
+        assert ours.await_ready(7, timeout_ms=1000) is False
+    finally:
+        its_own.close()
+        ours.close()

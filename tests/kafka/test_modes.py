@@ -13,7 +13,7 @@ from fair_allocator.log import JOURNAL, Incoming, Outgoing
 from fair_allocator.log.kafka import CLIENTS, DELIVERIES, KafkaSettings
 from fair_allocator.log.kafka.driver import DriverError
 from tests.conformance.conftest import Service
-from tests.kafka_logs import OnKafka, fresh_settings, make_topics
+from tests.support.kafka_logs import OnKafka, fresh_settings, make_topics
 
 EXACTLY_ONCE, AT_LEAST_ONCE = DELIVERIES
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from fair_allocator.log.kafka import CLIENTS
-from tests.broker.java import PASSWORD, USER, JavaBroker
 from tests.kafka.test_security import certificate, commanded, configured, guarded
+from tests.support.broker.java import PASSWORD, USER, JavaBroker
 
 __all__ = ["certificate", "guarded"]
 

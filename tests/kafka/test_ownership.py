@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from math import inf
 
 import pytest
 
-from fair_allocator.errors import CommitFailed, LogLocked
+from fair_allocator.errors import CommitFailed, LogLocked, LogUnavailable
 from fair_allocator.log import JOURNAL, Incoming, LogClient, Outgoing
 from fair_allocator.log.kafka import CLIENTS, DELIVERIES, KafkaSettings, driver
 from fair_allocator.log.kafka.driver import (
@@ -23,7 +23,8 @@ from fair_allocator.log.kafka.driver import (
 )
 from fair_allocator.log.kafka.transaction import commit
 from tests.conformance.conftest import PATIENCE_SECONDS, Service
-from tests.kafka_logs import OnKafka, fresh_settings, make_topics
+from tests.support.kafka_logs import OnKafka, fresh_settings, make_topics
+from tests.support.pace import deadline, scaled
 
 PARTITIONS = 4
 EVERY = range(PARTITIONS)
@@ -42,7 +43,7 @@ def session() -> float:
 @pytest.fixture
 def settings(broker: str, session: float, request: pytest.FixtureRequest) -> KafkaSettings:
     delivery = getattr(request, "param", DELIVERIES[0])
-    settings = fresh_settings(broker, session_seconds=session, delivery=delivery)
+    settings = fresh_settings(broker, session_seconds=scaled(session), delivery=delivery)
     make_topics(settings, PARTITIONS)
     return settings
 
@@ -67,9 +68,9 @@ def reader(client: str, settings: KafkaSettings) -> Iterator[LogClient]:
 
 
 def poll_until(condition: Callable[[], bool], *services: Service) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    limit = deadline(PATIENCE_SECONDS)
     while not condition():
-        assert time.monotonic() < deadline, [service.calls for service in services]
+        assert time.monotonic() < limit, [service.calls for service in services]
         for service in services:
             service.log.poll(0.05, 100)
 
@@ -112,9 +113,9 @@ def test_a_second_instance_takes_half_and_the_rest_stays_where_it_is(
     assert len(lost) == PARTITIONS // 2, "what stayed was neither lost nor gained again"
     reader.append_many([Incoming("requests", None, b"more", p) for p in EVERY])
     seen: dict[str, set[int]] = {"one": set(), "two": set()}
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    limit = deadline(PATIENCE_SECONDS)
     while sum(map(len, seen.values())) < PARTITIONS:
-        assert time.monotonic() < deadline, seen
+        assert time.monotonic() < limit, seen
         for name, service in (("one", one), ("two", two)):
             for record in service.log.poll(0.05, 10):
                 assert record.value == b"more", "nothing is read twice"
@@ -238,8 +239,38 @@ def test_an_idle_instance_whose_name_another_took_ends_with_the_way_out(
     monkeypatch.setattr("fair_allocator.log.kafka.log.QUIET_SECONDS", 0.2)
     one = start("one").owning()
     start("one").owning()
+    one.calls.clear()
+    poll_bravely(lambda: owned(one) == set(EVERY), one)  # it was perhaps nobody, so it comes back
+    start("one").owning()
     with pytest.raises(LogLocked, match=r"another process runs as instance 'one'.*kafka.instance"):
-        poll_for_ever(one)
+        poll_bravely(lambda: False, one)
+
+
+@IN_BOTH_MODES
+def test_of_two_rivals_that_both_go_on_one_ends_with_the_way_out(
+    start: Callable[[str], Service], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though each fences the other's transactions before the group is asked who it is."""
+    monkeypatch.setattr("fair_allocator.log.kafka.log.QUIET_SECONDS", 0.2)
+    one = start("one").owning()
+    one.log.commit(entry(0), {("requests", 0): 0}, {})
+    rivals = one, start("one").owning()
+    with pytest.raises(LogLocked, match=r"another process runs as instance 'one'.*kafka.instance"):
+        poll_bravely(lambda: False, *rivals)
+
+
+@IN_BOTH_MODES
+def test_one_whose_place_was_taken_by_nobody_who_runs_takes_it_back(
+    start: Callable[[str], Service], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a failover, where the new coordinator knows only who had the place before."""
+    monkeypatch.setattr("fair_allocator.log.kafka.log.QUIET_SECONDS", 0.2)
+    one = start("one").owning()
+    start("one").owning()  # and hangs from now on
+    one.calls.clear()
+    poll_bravely(lambda: owned(one) == set(EVERY), one)
+    one.log.committed(0)
+    one.log.commit(entry(0), {("requests", 0): 0}, {})
 
 
 @IN_BOTH_MODES
@@ -277,10 +308,14 @@ def test_one_that_is_replaced_by_itself_comes_back(
     one.log.commit(entry(partition, b"3"), {("requests", partition): 0}, {})
 
 
-def poll_for_ever(service: Service) -> None:
-    """Go on as a service does when its transactional id was taken, which may pass."""
-    while True:
-        try:
-            poll_until(lambda: False, service)
-        except CommitFailed:
-            service.log.committed(0)
+def poll_bravely(condition: Callable[[], bool], *services: Service) -> None:
+    """Go on as services do when a transactional id or a place was taken: it may pass."""
+    limit = deadline(PATIENCE_SECONDS)
+    while not condition():
+        assert time.monotonic() < limit, [service.calls for service in services]
+        for service in services:
+            try:
+                service.log.poll(0.05, 100)
+            except (CommitFailed, LogUnavailable):
+                with suppress(LogUnavailable, ValueError):  # it is not owned now
+                    service.log.committed(0)

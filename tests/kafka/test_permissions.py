@@ -24,11 +24,13 @@ from fair_allocator.errors import ConfigurationError
 from fair_allocator.log import INPUTS, JOURNAL, TOPICS
 from fair_allocator.log.kafka import CLIENTS, DELIVERIES, KafkaSettings
 from fair_allocator.service import Service
-from fair_allocator.wiring import kafka_settings, open_client, open_log, service_settings
-from tests.broker.choice import private_broker
-from tests.broker.java import PASSWORD, USER, JavaBroker
+from fair_allocator.wiring import open_client, open_log, service_settings
+from fair_allocator.wiring.kafka import kafka_settings
 from tests.kafka.test_commands import configured, rounds, serve
 from tests.kafka.test_inputs_gone import stepped
+from tests.support.broker.choice import private_broker
+from tests.support.broker.java import PASSWORD, USER, JavaBroker
+from tests.support.pace import scaled
 
 pytestmark = pytest.mark.parametrize("client", CLIENTS)
 
@@ -152,7 +154,8 @@ def site(client: str, delivery: str, asking: JavaBroker, tmp_path: Path) -> Site
         .replace(
             "[service]",
             'security_protocol = "SASL_PLAINTEXT"\nsasl_mechanism = "SCRAM-SHA-512"\n'
-            f'sasl_username = "{USER}"\nsasl_password_file = "{password}"\nrequest_seconds = 5\n'
+            f'sasl_username = "{USER}"\nsasl_password_file = "{password}"\n'
+            f"request_seconds = {scaled(5)}\n"
             "[snapshots]\nevery_entries = 1\n[service]",
         )
     )

@@ -11,10 +11,13 @@ import pytest
 from fair_allocator.config import Configuration, load
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.log.kafka import CLIENTS
-from fair_allocator.wiring import kafka_settings, service_settings
-from tests.broker.choice import private_broker
-from tests.broker.java import PASSWORD, USER, JavaBroker, free_port
-from tests.needs import needs
+from fair_allocator.wiring import service_settings
+from fair_allocator.wiring.kafka import kafka_settings
+from tests.support.broker.choice import private_broker
+from tests.support.broker.java import PASSWORD, USER, JavaBroker
+from tests.support.needs import needs
+from tests.support.pace import scaled
+from tests.support.ports import free_port
 
 VARIABLE = "FAIR_ALLOCATOR_KAFKA__SASL_PASSWORD"
 WRONG = "not-the-password"
@@ -46,7 +49,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [needs("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-noenc", *named, *files],
         check=True,
         capture_output=True,
-        timeout=60,
+        timeout=scaled(60),
     )
     file.write_text(file.with_suffix(".key").read_text() + file.with_suffix(".crt").read_text())
     return file
@@ -63,8 +66,9 @@ def configured(folder: Path, client: str, port: int, **kafka: object) -> Path:
     lines = [f"{key} = {value!r}" for key, value in kafka.items()]
     file.write_text(
         f'[log]\nkind = "{client}"\n[kafka]\nbootstrap_servers = "127.0.0.1:{port}"\n'
-        f'topic_prefix = "{client}-{kafka.get("sasl_mechanism")}."\nrequest_seconds = 3\n'
-        f"transaction_seconds = 3\n" + "\n".join(lines) + '\n[observe]\nport = "none"\n'
+        f'topic_prefix = "{client}-{kafka.get("sasl_mechanism")}."\nrequest_seconds = {scaled(3)}\n'
+        f"transaction_seconds = {scaled(3)}\n" + "\n".join(lines) + '\n[observe]\nport = "none"\n'
+        "[service]\ngive_up_seconds = 0\n"
     )
     return file
 
@@ -76,7 +80,7 @@ def commanded(*command: str, file: Path, password: str = "") -> tuple[int, str]:
         env=os.environ | ({VARIABLE: password} if password else {}),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=scaled(60),
         check=False,
     )
     return done.returncode, done.stdout + done.stderr

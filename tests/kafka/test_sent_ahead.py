@@ -12,7 +12,7 @@ from fair_allocator.log import Incoming, LogClient, Outgoing
 from fair_allocator.log.kafka import CLIENTS, KafkaSettings
 from tests.chaos.instance import eventually
 from tests.conformance.conftest import Service
-from tests.kafka_logs import OnKafka, fresh_settings, make_topics
+from tests.support.kafka_logs import OnKafka, fresh_settings, make_topics
 
 LIMIT = "max.message.bytes"
 EARLY = b"-" * 200

@@ -15,7 +15,8 @@ from fair_allocator.log.kafka import CLIENTS, KafkaSettings, driver
 from fair_allocator.log.kafka.driver import Admin, DriverError, NewTopic
 from fair_allocator.log.kafka.topics import new_topics
 from tests.conformance.conftest import PATIENCE_SECONDS, Service
-from tests.kafka_logs import OnKafka, fresh_settings, make_topics
+from tests.support.kafka_logs import OnKafka, fresh_settings, make_topics
+from tests.support.pace import deadline
 
 PARTITIONS = 2
 
@@ -230,6 +231,6 @@ def grow(settings: KafkaSettings, partitions: int, *topics: str) -> None:
             admin.create_partitions(dict.fromkeys(names, partitions))
             admin.wait_for_topics(names)
         # The broker says yes before its metadata say so.
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        limit = deadline(PATIENCE_SECONDS)
         while {looking.partition_counts()[topic] for topic in wanted} != {partitions}:
-            assert time.monotonic() < deadline, "the topics have not grown"
+            assert time.monotonic() < limit, "the topics have not grown"

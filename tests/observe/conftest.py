@@ -14,7 +14,8 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from tests.needs import needs
+from tests.support.needs import needs
+from tests.support.pace import scaled
 
 PATIENCE_MS = 30_000
 """Which only a failure takes."""
@@ -43,7 +44,7 @@ class Visitor:
         context = self._browser.new_context(viewport={"width": width, "height": 800}, **options)
         self._contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(PATIENCE_MS)
+        page.set_default_timeout(scaled(PATIENCE_MS))
         page.on("console", self._heard)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("dialog", self._asked)
@@ -66,7 +67,7 @@ class Visitor:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     program = needs("chromium")
-    expect.set_options(timeout=PATIENCE_MS)
+    expect.set_options(timeout=scaled(PATIENCE_MS))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
         yield browser

@@ -11,6 +11,8 @@ from urllib.request import Request, urlopen
 
 from tests.deploy.processes import awaited, environment, running
 from tests.observe.scraped import Samples, parsed
+from tests.support.pace import scaled
+from tests.support.signals import kill
 
 
 class Process:
@@ -22,7 +24,7 @@ class Process:
         self.said = said
 
     def get(self, path: str, **headers: str) -> str:
-        with urlopen(Request(self.url + path, headers=headers), timeout=30) as answer:
+        with urlopen(Request(self.url + path, headers=headers), timeout=scaled(30)) as answer:
             body: bytes = answer.read()
             return body.decode()
 
@@ -38,7 +40,7 @@ class Process:
         return parsed(self.get("metrics"))
 
     def kill(self) -> None:
-        self.child.kill()
+        kill(self.child)
 
 
 @contextmanager

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Collection, Mapping
 
-from fair_allocator.observe.exposition import Caps
+from fair_allocator.config import MetricsSection
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.reporter import Reporter
 from fair_allocator.observe.view import View
 from fair_allocator.shard import Shard, Snapshots
 from tests.observe.scraped import Samples, parsed
-from tests.served import START, Served
+from tests.support.served import START, Served
 
 
 class Prompt(Observer):
@@ -47,7 +47,7 @@ def always_later() -> Callable[[], float]:
 class Scraped:
     """A served log in memory that can be scraped after every turn."""
 
-    def __init__(self, served: Served, caps: Caps | None = None) -> None:
+    def __init__(self, served: Served, caps: MetricsSection | None = None) -> None:
         self.served = served
         self.observer = Prompt(wall=lambda: START / 1000 + served.now)
         self.reporter = Reporter(self.observer, caps, monotonic=always_later())

@@ -6,17 +6,17 @@ rewards are joined to them by the independent verifier.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import floor
 from typing import Any
 from unittest.mock import patch
 
 from fair_allocator.log.base import INPUTS, LogClient, Record
-from tests import verifier
-from tests.judge import Json, Rules
 from tests.observe.scraped import Samples, sample
-from tests.verifier import Life
+from tests.support import verifier
+from tests.support.judge import Json, Rules
+from tests.support.verifier import Life
 
 
 @dataclass
@@ -27,6 +27,8 @@ class Arm:
     entitled: Fraction = Fraction(0)
     pulls: int = 0
     forced: int = 0
+    last: int = 0
+    """The round of its last pull, or after which its quota came into force."""
 
     @property
     def short(self) -> int:
@@ -43,23 +45,35 @@ class Ledger:
     rule: str = ""
     epoch: int = 0
     peak: int = 0
+    gap: int = 0
     forced: int = 0
     violated: set[int] = field(default_factory=set)
 
     def announce(self, event: Mapping[str, Any]) -> None:
         if event["complete"]:
-            self.arms = {name: self.arms.get(name, Arm()) for name in event["arms"]}
+            joins = Arm(last=self.rounds)
+            self.arms = {name: self.arms.get(name) or replace(joins) for name in event["arms"]}
         for name, standing in event["arms"].items():
-            self.arms[name].quota = Fraction(standing["quota"])
+            quota = Fraction(standing["quota"])
+            if quota != self.arms[name].quota:
+                self.arms[name].quota, self.arms[name].last = quota, self.rounds
         self.bound, self.rule = event["bound"], event["rule"]
         if event["epoch"] != self.epoch:
             self.epoch = event["epoch"]
             self.peak = max(0, *(arm.short for arm in self.arms.values()))
+            self.gap = 0
+
+    @property
+    def longest_gap(self) -> int:
+        waits = [self.rounds - arm.last for arm in self.arms.values() if arm.quota]
+        return max([self.gap, *waits])
 
     def play(self, event: Mapping[str, Any]) -> None:
         if self.bound is not None and self.arms[event["arm"]].short > self.bound:
             self.violated.add(event["epoch"])
+        self.gap = self.longest_gap
         self.rounds += 1
+        self.arms[event["arm"]].last = self.rounds
         for arm in self.arms.values():
             arm.entitled += arm.quota
         self.arms[event["arm"]].pulls += 1
@@ -144,6 +158,7 @@ def _pool(name: str, book: Ledger, life: Earning) -> Iterator[tuple[Any, float]]
     earned = life.departed_total + sum(arm.total for arm in life.arms.values())
     yield sample("pool_reward_sum_total", round(earned, 6), pool=name)
     yield sample("pending_rewards", len(life.open), pool=name)
+    yield sample("longest_gap_slots", book.longest_gap, pool=name)
     yield sample("arms", len(book.arms), pool=name)
     yield sample("arms_hidden", 0, pool=name)
     for arm, each in book.arms.items():

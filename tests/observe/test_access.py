@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fair_allocator.config import ObserveSettings, load, token_of
+from fair_allocator.config import ObserveSection, load, token_of
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.observe import http
 from fair_allocator.observe.http import Access
@@ -70,17 +70,17 @@ def test_names_are_configured_in_the_file_or_by_a_variable(tmp_path: Path) -> No
 @pytest.mark.parametrize("token", ["gehëim", "tab\tbed", " ahead", "behind ", "new\nline"])
 def test_a_token_that_no_client_could_send_is_refused(tmp_path: Path, token: str) -> None:
     with pytest.raises(ConfigurationError, match=r"observe\.token: ") as refusal:
-        token_of(ObserveSettings.model_validate({"token": token}))
+        token_of(ObserveSection.model_validate({"token": token}))
     assert token.strip() not in str(refusal.value)
     if token == token.strip():
         file = tmp_path / "token"
         file.write_text(token, encoding="utf-8")
         with pytest.raises(ConfigurationError, match=r"observe\.token: "):
-            token_of(ObserveSettings.model_validate({"token_file": str(file)}))
+            token_of(ObserveSection.model_validate({"token_file": str(file)}))
 
 
 def test_any_other_token_can_be_sent(tmp_path: Path) -> None:
-    token = token_of(ObserveSettings.model_validate({"token": "! correct horse ~"}))
+    token = token_of(ObserveSection.model_validate({"token": "! correct horse ~"}))
     with watched(tmp_path, {"crew": {"arms": ARMS}}, access=Access(token)) as site:
         assert status(get(site, "/metrics", f"Authorization: Bearer {token}")) == 200
         assert status(get(site, "/metrics")) == 401

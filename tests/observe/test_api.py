@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from fair_allocator.observe.api import Wish
+from fair_allocator.observe.api import ClientWish
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.reporter import Reporter
 from tests.observe.prompt import Scraped
-from tests.served import House, houses
+from tests.support.served import House, houses
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def house() -> Iterator[House]:
 
 
 def asked(scraped: Scraped, **wish: Any) -> Any:
-    return json.loads(scraped.reporter.pools("me", Wish(**wish)))
+    return json.loads(scraped.reporter.pools("me", ClientWish(**wish)))
 
 
 def test_the_worst_pools_stay_in_their_order_whoever_is_asked_most(house: House) -> None:
@@ -46,17 +46,17 @@ def test_a_name_on_several_partitions_means_the_worst_unless_one_is_named(house:
         served.send("controls", json.dumps(control).encode(), partition=partition)
     served.turn()
     found = [
-        json.loads(scraped.reporter.pool("me", "p", Wish(partition=partition)))
+        json.loads(scraped.reporter.pool("me", "p", ClientWish(partition=partition)))
         for partition in (None, 0, 1, 2)
     ]
     assert [each and each["partition"] for each in found] == [1, 0, 1, None]
     assert asked(scraped)["overview"]["worst"]["partition"] == 1
-    event = json.loads(scraped.reporter.event("me", Wish(), past=True)[1])
+    event = json.loads(scraped.reporter.event("me", ClientWish(), past=True)[1])
     assert event["pool"]["partition"] == 1
 
 
 def test_before_the_first_view_there_is_no_time() -> None:
     observer = Observer()
     observer.view = lambda seconds=0.0: observer._view  # type: ignore[method-assign]
-    seen = json.loads(Reporter(observer).pools("me", Wish()))
+    seen = json.loads(Reporter(observer).pools("me", ClientWish()))
     assert seen["overview"]["time"] is None

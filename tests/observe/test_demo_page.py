@@ -8,6 +8,7 @@ from urllib.request import urlopen
 
 from tests.deploy.processes import awaited, environment
 from tests.observe.scraped import Samples, parsed, value
+from tests.support.pace import scaled
 
 
 def test_the_demo_is_watched_while_it_runs(tmp_path: Path) -> None:
@@ -24,7 +25,7 @@ def test_the_demo_is_watched_while_it_runs(tmp_path: Path) -> None:
             told = next(found for line in demo.stdout if (found := re.search(r"http://\S+", line)))
 
             def learned() -> Samples | None:
-                with urlopen(f"{told[0]}metrics", timeout=30) as answer:
+                with urlopen(f"{told[0]}metrics", timeout=scaled(30)) as answer:
                     samples = parsed(answer.read().decode())
                 known = any(name == "regret_true" for name, _ in samples)
                 return samples if known and value(samples, "regret_true", pool="cell") else None

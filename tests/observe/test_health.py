@@ -5,12 +5,12 @@ from unittest.mock import patch
 
 import pytest
 
-from fair_allocator.config import Configuration, LogSettings, ObserveSettings
+from fair_allocator.config import Configuration, LogSection, ObserveSection
 from fair_allocator.errors import CommitFailed, ConfigurationError, LogUnavailable
 from fair_allocator.observe.health import STEP_SECONDS, Health, Verdict
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.serving import observed
-from tests.served import ARMS, Served
+from tests.support.served import ARMS, Served
 
 GOOD = Verdict(True, "ok")
 WAITING = Verdict(False, "the log keeps the loop waiting")
@@ -136,8 +136,8 @@ def test_a_step_that_fails_with_nothing_owned_has_not_succeeded() -> None:
 
 
 def configured(tmp_path: Path, **settings: object) -> Configuration:
-    observe = ObserveSettings.model_validate(settings)
-    return Configuration(log=LogSettings(path=tmp_path / "log.db"), observe=observe)
+    observe = ObserveSection.model_validate(settings)
+    return Configuration(log=LogSection(path=tmp_path / "log.db"), observe=observe)
 
 
 def test_a_port_that_is_taken_is_no_reason_not_to_serve(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from fair_allocator.observe import http
 from fair_allocator.observe.http import HEAD_BYTES, SPARE, Access
 from tests.deploy.processes import awaited
 from tests.observe.watched import ARMS, Watched, watched
+from tests.support.pace import scaled
 
 TOKEN = "correct horse"
 SECRETS = (TOKEN, str(Path.home()), str(Path(__file__).parents[2]), "Traceback", ".py", "Python/")
@@ -32,7 +33,7 @@ def guarded(tmp_path: Path) -> Iterator[Watched]:
 
 
 def connect(site: Watched) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", site.server.server_port), timeout=30)
+    return socket.create_connection(("127.0.0.1", site.server.server_port), timeout=scaled(30))
 
 
 def raw(site: Watched, request: bytes) -> bytes:

@@ -8,15 +8,16 @@ from unittest.mock import patch
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from fair_allocator.config import MetricsSection
 from fair_allocator.core.regret import estimate
 from fair_allocator.errors import CommitFailed
-from fair_allocator.observe.exposition import Caps, PoolsText
-from fair_allocator.observe.names import METRICS, PREFIX, TRUE_METRICS
+from fair_allocator.observe.exposition import PoolsText
+from fair_allocator.observe.metrics import METRICS, PREFIX, TRUE_METRICS
 from fair_allocator.observe.reporter import Reporter
-from tests.needs import needs
 from tests.observe.prompt import Prompt, Scraped
 from tests.observe.scraped import Samples, counted, parsed, value
-from tests.served import ARMS, House, houses
+from tests.support.needs import needs
+from tests.support.served import ARMS, House, houses
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 ODD = 'a "b" \\ c\nd é \u202e'
@@ -69,6 +70,12 @@ def test_both_formats_are_read_and_say_the_same(house: House) -> None:
 
 def test_every_metric_of_the_table_is_exported_as_the_table_says(house: House) -> None:
     scraped = busy(house)
+    crew: dict[str, Any] = {"arms": {"ann": "1/2", "bob": 0}, "requests": "any", "bank": 1}
+    scraped.served.control("configure", "crew", **crew)
+    scraped.served.control("sleep", "crew", arms=["ann"])
+    scraped.served.turn()
+    scraped.served.request("w", "crew", eligible=["ann"])  # it waits
+    scraped.served.turn()
     scraped.served.service.drain()
     scraped.served.turn()
     found = {
@@ -274,7 +281,7 @@ def test_the_totals_of_a_pool_do_not_fall_when_arms_leave(house: House) -> None:
 
 def test_arms_beyond_the_cap_are_hidden_and_counted_but_covered(house: House) -> None:
     arms = {f"arm-{number}": "1/50" for number in range(20)}
-    scraped = Scraped(house({"p": {"arms": arms}}), caps=Caps(arms_per_pool=5))
+    scraped = Scraped(house({"p": {"arms": arms}}), caps=MetricsSection(max_arms_per_pool=5))
     scraped.served.serve(*(f"r{number}" for number in range(30)))
     samples = scraped.samples()
     shown = labels(samples, "share_ratio", "arm")
@@ -292,7 +299,7 @@ def test_arms_beyond_the_cap_are_hidden_and_counted_but_covered(house: House) ->
 
 def test_all_pools_together_have_a_cap_on_arms_too(house: House) -> None:
     pools = {f"p{number}": {"arms": ARMS} for number in range(5)}
-    scraped = Scraped(house(pools), caps=Caps(arms=7))
+    scraped = Scraped(house(pools), caps=MetricsSection(max_arms=7))
     scraped.served.turn()
     samples = scraped.samples()
     assert sum(name == "share_ratio" for name, _ in samples) == 7
@@ -302,7 +309,7 @@ def test_all_pools_together_have_a_cap_on_arms_too(house: House) -> None:
 
 def test_pools_beyond_the_cap_are_hidden_and_counted(house: House) -> None:
     pools = {f"p{number}": {"arms": ARMS} for number in range(6)}
-    scraped = Scraped(house(pools), caps=Caps(pools=4))
+    scraped = Scraped(house(pools), caps=MetricsSection(max_pools=4))
     scraped.served.serve("r1", pool="p5")
     samples = scraped.samples()
     assert len(labels(samples, "arms", "pool")) == 4
@@ -367,18 +374,18 @@ class Clock:
 def test_what_costs_more_is_renewed_more_seldom(house: House) -> None:
     scraped, clock = busy(house), Clock()
     reporter = Reporter(scraped.observer, monotonic=clock)
-    first = reporter.report()
+    first = reporter.digest()
     scraped.served.serve("r10")
-    assert reporter.report() is first  # a moment later
+    assert reporter.digest() is first  # a moment later
     clock.now = 1.0
-    second = reporter.report()
+    second = reporter.digest()
     assert second is not first
     reporter._spent = 0.2
     scraped.served.serve("r11")
     clock.now = 10.9  # at most 2 % of the time: 0.2 s last for 10 s
-    assert reporter.report() is second
+    assert reporter.digest() is second
     clock.now = 11.1
-    assert reporter.report() is not second
+    assert reporter.digest() is not second
 
 
 def test_nobody_asks_and_the_loop_copies_nothing(house: House) -> None:

@@ -6,11 +6,11 @@ from unittest.mock import patch
 import pytest
 
 from fair_allocator.observe import api, pacing
-from fair_allocator.observe.api import Wish
+from fair_allocator.observe.api import ClientWish
 from fair_allocator.observe.pacing import CREDIT_SECONDS, Pacing
 from fair_allocator.observe.reporter import LONGEST_SECONDS, Reporter
 from tests.observe.prompt import Scraped
-from tests.served import House, houses
+from tests.support.served import House, houses
 
 
 class Clock:
@@ -47,24 +47,24 @@ def test_costly_answers_do_not_postpone_the_next_report(scraped: Scraped) -> Non
 
     with patch("time.thread_time", used), patch.object(api, "encoded", slowly):
         watching = Reporter(scraped.observer, monotonic=clock)
-        first = watching.report()
+        first = watching.digest()
         for number in range(30):
-            watching.event(f"client {number}", Wish(pool=f"p{number}"), past=True)
+            watching.event(f"client {number}", ClientWish(pool=f"p{number}"), past=True)
         scraped.served.turn()
         clock.now = 1.0
-        assert watching.report() is not first
+        assert watching.digest() is not first
 
 
 def test_a_costly_report_is_renewed_within_bounds(scraped: Scraped) -> None:
     clock = Clock()
     watching = Reporter(scraped.observer, monotonic=clock)
-    first = watching.report()
+    first = watching.digest()
     watching._spent = 5.0
     scraped.served.turn()
     clock.now = LONGEST_SECONDS - 0.1
-    assert watching.report() is first
+    assert watching.digest() is first
     clock.now = LONGEST_SECONDS + 0.1
-    assert watching.report() is not first
+    assert watching.digest() is not first
 
 
 def test_what_all_pages_show_is_worked_out_once(scraped: Scraped) -> None:
@@ -75,7 +75,7 @@ def test_what_all_pages_show_is_worked_out_once(scraped: Scraped) -> None:
         patch.object(api, "pool", wraps=api.pool) as pool,
     ):
         for number in range(10):
-            watching.event("me", Wish(pool=f"p{number}"), past=False)
+            watching.event("me", ClientWish(pool=f"p{number}"), past=False)
     assert (overview.call_count, page.call_count, pool.call_count) == (1, 1, 10)
 
 

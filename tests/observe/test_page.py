@@ -8,6 +8,7 @@ from unittest.mock import patch
 import pytest
 from playwright.sync_api import Page, expect
 
+from fair_allocator.core.requests import Assignment
 from fair_allocator.errors import CommitFailed
 from fair_allocator.log.base import JOURNAL, Outgoing
 from fair_allocator.log.sqlite import SqliteLog
@@ -16,6 +17,7 @@ from fair_allocator.observe.http import Access, Server
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.reporter import Reporter
 from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, Draft
+from fair_allocator.shard.operations import Configured, Decided
 from tests.crash.faulty_log import Nobody
 from tests.deploy.processes import awaited
 from tests.observe.conftest import Visitor
@@ -61,7 +63,7 @@ def test_the_page_answers_and_follows_without_being_loaded_again(
     page.evaluate("window.untouched = true")
     site.ask("crew", *(f"r{number}" for number in range(40)))
     site.reward("crew", r0=1.0, r1=0.5)
-    tile = page.locator("#tiles div", has_text="Decisions")
+    tile = page.locator("#tiles div", has_text="Assignments")
     expect(tile.locator(".value")).to_have_text("40")
     expect(page.locator("#tiles div", has_text="Rewards").locator(".value")).to_have_text("2")
     page.get_by_role("button", name="crew").click()
@@ -109,9 +111,9 @@ def inject_violation(path: Path, rounds: int) -> None:
     """Write a journal in which a pool gave every round to the arm that is promised nothing."""
     settings = {"arms": ARMS, "seed": 0, "remember": 10}
     entry = Draft(1, 1, 0, {"requests": 0, "rewards": 0, "controls": 0}, partitions=1)
-    entry.note("p", "crew", settings, False, "")
+    entry.note("crew", Configured(settings, False, ""))
     for number in range(rounds):
-        entry.note("a", "crew", f"r{number}", "cyd", 1, 0, 1.0)
+        entry.note("crew", Decided(Assignment(f"r{number}", "cyd", number + 1, 1, "learner", 1.0)))
     value, _ = entry.encode(START_OF_CHAIN)
     with SqliteLog(path, 1) as log:
         log.open(Nobody())
@@ -154,7 +156,7 @@ def test_the_page_survives_a_restart_and_never_shows_an_old_answer_as_new(
     with watched(tmp_path, POOLS, port=port) as site:
         answer(page, "Every guarantee is kept")
         site.ask("crew", "r1")
-        tile = page.locator("#tiles div", has_text="Decisions")
+        tile = page.locator("#tiles div", has_text="Assignments")
         expect(tile.locator(".value")).to_have_text("1")
         assert page.evaluate("window.untouched")
         visit.complaints.clear()  # the browser tells of every refusal

@@ -20,6 +20,8 @@ from tests.observe.prompt import Prompt, always_later
 from tests.observe.recount import recount
 from tests.observe.scraped import counted, parsed
 
+pytestmark = pytest.mark.slow
+
 
 class ScrapedRun(CrashedRun):
     """A crashed run that is scraped after its steps."""
@@ -57,9 +59,9 @@ class ScrapedRun(CrashedRun):
 @pytest.mark.parametrize("first", range(40, 80, 10))
 def test_exported_values_equal_a_recount_at_every_moment(first: int) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(first, first + 10):
+    for seed in range(first, first + 14):
         with patch.object(snapshot, "POOLS_A_BUCKET", 32 if seed % 3 else 1):
-            run = ScrapedRun(make_plan(seed))
+            run = ScrapedRun(make_plan(seed, real=False))
             run.run()
         seen += run.seen + run.faults.hits
     assert seen["moments"] > 50
@@ -104,7 +106,7 @@ def with_tolerance(plan: Plan) -> Plan:
 def test_peaks_equal_a_recount_where_arms_may_fall_short() -> None:
     seen: Counter[str] = Counter()
     for seed in range(16):
-        run = ScrapedRun(with_tolerance(make_plan(seed)))
+        run = ScrapedRun(with_tolerance(make_plan(seed, real=False)))
         run.run()
         seen += run.seen + run.faults.hits
     assert seen["peaks"] > 100

@@ -6,17 +6,19 @@ from unittest.mock import patch
 
 import pytest
 
+from fair_allocator.config import MetricsSection
+from fair_allocator.core.requests import Assignment, Reason
 from fair_allocator.errors import CommitFailed, LogUnavailable
 from fair_allocator.log.base import JOURNAL, Outgoing
-from fair_allocator.observe.exposition import Caps
-from fair_allocator.observe.names import PREFIX, PROCESS_METRICS
+from fair_allocator.observe.metrics import PREFIX, PROCESS_METRICS
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.reporter import Reporter
 from fair_allocator.observe.view import View
 from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, Draft
+from fair_allocator.shard.operations import Configured, Decided
 from tests.observe.prompt import Scraped
 from tests.observe.scraped import counted, parsed, value
-from tests.served import ARMS, House, houses
+from tests.support.served import ARMS, House, houses
 
 
 @pytest.fixture
@@ -107,7 +109,7 @@ def test_pools_that_are_another_s_vanish_even_while_steps_fail(house: House) -> 
 
 def test_decisions_are_counted_of_hidden_pools_too_and_repeats_are_not(house: House) -> None:
     pools = {f"p{number}": {"arms": {"a": "3/4", "b": 0}} for number in range(4)}
-    scraped = Scraped(house(pools), caps=Caps(pools=1))
+    scraped = Scraped(house(pools), caps=MetricsSection(max_pools=1))
     for name in pools:
         scraped.served.serve("r1", "r2", "r3", "r1", pool=name)
     scraped.served.send("requests", b"no json")
@@ -194,11 +196,13 @@ def test_a_retired_pool_is_counted_and_not_brought_back(house: House) -> None:
 def test_a_violation_is_counted_even_if_its_epoch_is_over(house: House) -> None:
     served = house()
     entry = Draft(1, 1, 0, served.shard.offsets, partitions=1)
-    entry.note("p", "p", {"arms": ARMS, "seed": 0, "remember": 10}, False, "")
+    entry.note("p", Configured({"arms": ARMS, "seed": 0, "remember": 10}, False, ""))
     for arm, pulls in (("c", 8), ("a", 14), ("b", 7)):
+        reason: Reason = "learner" if arm == "c" else "fairness"
         for number in range(pulls):
-            entry.note("a", "p", f"{arm}{number}", arm, 1, int(arm != "c"), 1.0)
-    entry.note("p", "p", {"tolerance": 1}, False, "")
+            made = Assignment(f"{arm}{number}", arm, number + 1, 1, reason, 1.0)
+            entry.note("p", Decided(made))
+    entry.note("p", Configured({"tolerance": 1}, False, ""))
     value_, _ = entry.encode(START_OF_CHAIN)
     served.service.log.commit([Outgoing(JOURNAL, 0, ENTRY, value_)], {}, {0: ""})
     served.restart()

@@ -10,11 +10,12 @@ from unittest.mock import patch
 import pytest
 
 from fair_allocator.observe import streams
-from fair_allocator.observe.api import Wish
+from fair_allocator.observe.api import ClientWish
 from fair_allocator.observe.streams import Streams
 from tests.deploy.processes import awaited
 from tests.observe.prompt import Scraped
-from tests.served import ARMS, houses
+from tests.support.pace import scaled
+from tests.support.served import ARMS, houses
 
 
 class Audience:
@@ -44,8 +45,8 @@ class Audience:
     def page(self) -> socket.socket:
         """Return the client's end of a new page."""
         ours, theirs = map(self._stack.enter_context, socket.socketpair())
-        theirs.settimeout(30)
-        follow = threading.Thread(target=self.streams.follow, args=(ours, "me", Wish()))
+        theirs.settimeout(scaled(30))
+        follow = threading.Thread(target=self.streams.follow, args=(ours, "me", ClientWish()))
         follow.start()
         self.threads.append(follow)
         return theirs

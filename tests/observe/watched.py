@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+from fair_allocator.config import MetricsSection
 from fair_allocator.log.base import Incoming
 from fair_allocator.log.sqlite import SqliteClient, SqliteLog
-from fair_allocator.observe.exposition import Caps
 from fair_allocator.observe.health import Health
 from fair_allocator.observe.http import Access, Server
 from fair_allocator.observe.observer import Observer
@@ -19,6 +19,7 @@ from fair_allocator.service import FilePool, Service, ServiceSettings
 from fair_allocator.shard import ShardSettings
 from tests.deploy.processes import awaited
 from tests.observe.scraped import Samples, parsed
+from tests.support.pace import scaled
 
 Pools = Mapping[str, Mapping[str, Any]]
 ARMS = {"ann": "1/2", "bob": "1/4", "cyd": 0}
@@ -34,7 +35,7 @@ class Watched:
         self.service = service
 
     def get(self, path: str, **headers: str) -> bytes:
-        with urlopen(Request(self.url + path, headers=headers), timeout=30) as answer:
+        with urlopen(Request(self.url + path, headers=headers), timeout=scaled(30)) as answer:
             body: bytes = answer.read()
             return body
 
@@ -44,8 +45,8 @@ class Watched:
     def json(self, path: str) -> Any:
         return json.loads(self.get(path))
 
-    def ask(self, pool: str, *request_ids: str) -> None:
-        self._append("requests", pool, [{"request_id": each} for each in request_ids])
+    def ask(self, pool: str, *request_ids: str, **more: Any) -> None:
+        self._append("requests", pool, [{"request_id": each, **more} for each in request_ids])
 
     def reward(self, pool: str, **values: float) -> None:
         self._append(
@@ -78,7 +79,7 @@ def watched(
     folder: Path,
     pools: Pools | None = None,
     *,
-    caps: Caps | None = None,
+    caps: MetricsSection | None = None,
     access: Access | None = None,
     port: int = 0,
     partitions: int = 1,

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from fair_allocator import Assignment, Pool
 from fair_allocator.core import FORM
-from fair_allocator.core.learners import known_learners
+from fair_allocator.core.among import Among
+from fair_allocator.core.learners import known_learners, make_learner
 from fair_allocator.core.quotas import Number
+from tests.support.learners import Table
 
 Arms = dict[str, Number]
 Step = tuple[str, int]
@@ -21,10 +23,10 @@ NEEDED: dict[str, dict[str, object]] = {"t-fair-ucb": {"horizon": 400}}
 """The parameters a learner cannot be made without."""
 
 SPECS = {name: {"name": name, **NEEDED.get(name, {})} for name in known_learners()}
-UNFORCED = ("t-fair-ucb", "lfg")
+UNFORCED = ("t-fair-ucb", "lfg", "tscsf-b")
 """Meant for rule "none"; they must cope with forcing all the same."""
 
-RANDOM = {"thompson", "epsilon-greedy", "exp3", "uniform"}
+RANDOM = {"thompson", "epsilon-greedy", "exp3", "uniform", "tscsf-b"}
 
 every_learner = pytest.mark.parametrize("name", SPECS)
 every_setting = pytest.mark.parametrize(
@@ -152,6 +154,66 @@ def test_many_arms_are_restored_at_any_moment(name: str, rule: str) -> None:
         if rng.random() < 0.04:
             walk.step("save", 0)
     assert walk.live.state() == walk.twin.state() == walk.follower.state()
+
+
+class Visit:
+    """A table without a pool: sets of arms, slots, sleep, and a twin restored in each request."""
+
+    def __init__(self, name: str, size: int, seed: int) -> None:
+        self.table = Table(make_learner(SPECS[name]), [f"1/{4 * size}"] * size, seed)
+        self.rng = Random(seed)
+
+    def request(self) -> None:
+        table, rng = self.table, self.rng
+        among = table.among(rng)
+        count = rng.randrange(1, len(among) + 1)
+        choices = table.choose(among, count)
+        if count == len(among):
+            assert all(chance is None or chance == pytest.approx(1.0) for _, chance in choices)
+        assert table.twin().choose(among, count) == choices
+        table.assign(choices)
+
+
+@every_learner
+@settings(derandomize=True, max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**16), size=st.integers(1, 9), happenings=st.integers(0, 4))
+def test_sets_of_arms_and_slots_are_served_whatever_happens(
+    name: str, seed: int, size: int, happenings: int
+) -> None:
+    visit = Visit(name, size, seed)
+    for _ in range(40):
+        visit.request()
+        for _ in range(happenings):
+            visit.table.happen(visit.rng)
+
+
+@every_learner
+def test_some_of_many_arms_are_chosen_as_a_restored_learner_would(name: str) -> None:
+    visit = Visit(name, 100, seed=3)
+    for _ in range(60):
+        visit.request()
+        for _ in range(30):
+            visit.table.happen(visit.rng)
+
+
+@every_learner
+def test_a_set_can_be_given_by_its_members_or_by_who_is_missing(name: str) -> None:
+    table = Table(make_learner(SPECS[name]), ["1/60"] * 8)
+    rng = Random(4)
+    for _ in range(150):
+        kept = sorted(rng.sample(range(8), rng.randrange(1, 9)))
+        count = rng.randrange(1, len(kept) + 1)
+        missing = set(range(8)) - set(kept)
+        named = table.choose(Among(8, named=kept), count)
+        others = table.choose(Among(8, extra=missing), count)
+        if name in ("uniform", "epsilon-greedy", "exp3"):  # which draw by place in the set
+            assert len(named) == len(others)
+        else:
+            assert named == others
+        table.assign(others)
+        for _ in range(rng.randrange(4)):
+            if table.open:
+                table.reward(rng.randrange(len(table.open)), rng.random())
 
 
 def journey(name: str, seed: int, pool_name: str = "") -> list[Assignment]:

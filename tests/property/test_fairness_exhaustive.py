@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from fair_allocator import Pool
-from tests.reference import Audited, Reference, Told, find_violation, fractions, is_even
+from tests.support.reference import Audited, Reference, Told, find_violation, fractions, is_even
+
+pytestmark = pytest.mark.slow
 
 HALF = Fraction(1, 2)
 TOLERANCES = (Fraction(0), HALF, Fraction(1), 3 * HALF, Fraction(2))

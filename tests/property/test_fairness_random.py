@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from fair_allocator import InvalidPool, Pool, RewardOutcome
-from tests.reference import Audited, Told, is_even
+from tests.support.reference import Audited, Told, is_even
+
+pytestmark = pytest.mark.slow
 
 SETTINGS = settings(
     max_examples=100,

@@ -9,7 +9,9 @@ import pytest
 
 from fair_allocator import Pool
 from fair_allocator.core import forcing
-from tests.reference import NaiveUCB1, Reference, Told
+from tests.support.reference import NaiveUCB1, Reference, Told
+
+pytestmark = pytest.mark.slow
 
 LATE = 10**12
 """A round far beyond what any test can play through."""
@@ -162,7 +164,7 @@ def far_on(
         for count in observed
     ]
     state = both.pool.state()
-    state["rounds"] = LATE
+    state["rounds"] = state["clock"] = LATE
     state["arms"].update(pulls=pulls, observed=observed, total=list(total))
     both.pool = Pool.from_state(state)
     both.reference = Reference.guarded(quotas, 0, rule, LATE, pulls)

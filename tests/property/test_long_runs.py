@@ -7,6 +7,8 @@ import pytest
 
 from fair_allocator import Pool
 
+pytestmark = pytest.mark.slow
+
 
 class Plain:
     """UCB1 as one writes it down, with its own counts."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from fair_allocator.audit import Audit
-from tests.audit_log import ARMS, FAIR, Book, Record, audit
+from tests.support.audit_log import ARMS, FAIR, Book, Record, audit
 
 OFFENCES: dict[str, tuple[Callable[[list[Record]], object], int, int | None, str]] = {
     "a lost round": (
@@ -152,9 +152,10 @@ LATER_OFFENCES: dict[str, tuple[Callable[[Book], object], str]] = {
     "a joining arm with a past": (
         lambda book: book.pretend(pulls={**book.pulls, "dan": 1}).announce({**ARMS, "dan": "1/8"}),
         "arm 'dan' is new, but is said to be entitled to 0 and to have 1 pulls"),
-    "a change of a stranger": (
-        lambda book: book.announce({"eve": "0"}, complete=False),
-        "arm 'eve' is not an arm of the pool"),
+    "an arm that joins in a change with a past": (
+        lambda book: book.pretend(pulls={**book.pulls, "eve": 2}).announce(
+            {"eve": "0"}, complete=False),
+        "arm 'eve' is new, but is said to be entitled to 0 and to have 2 pulls"),
     "a change within an epoch": (
         lambda book: book.announce({"bob": "0"}, complete=False, again=True),
         "epoch 1 is announced after epoch 1"),

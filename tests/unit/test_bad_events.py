@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fair_allocator import InvalidReward, Pool, RewardOutcome
-from tests.refusals import ARMS, running, unharmed
+from tests.support.refusals import ARMS, running, unharmed
 
 # -- rewards --------------------------------------------------------------------------------------
 

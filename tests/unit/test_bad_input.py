@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from fair_allocator import InvalidPool, Pool
-from tests.refusals import ARMS, refused, running, unharmed
+from tests.support.pace import scaled
+from tests.support.refusals import ARMS, refused, running, unharmed
 
 # -- quotas ---------------------------------------------------------------------------------------
 
@@ -90,7 +91,7 @@ for arms, tolerance in (({{"ann": number}}, 0), ({{"ann": 0}}, number)):
         continue
     raise SystemExit("accepted")
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=20)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=scaled(60))
 
 
 # -- arms -----------------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ from fair_allocator.cli import logs
 from fair_allocator.cli.watch import ONE_MOMENT, Watch
 from fair_allocator.log import JOURNAL
 from fair_allocator.shard.journal import MANIFEST
-from tests.cli_log import DEADLINE, Process, Site, eventually
+from tests.support.cli_log import DEADLINE, Process, Site, eventually
+from tests.support.pace import deadline, scaled
 
 UNIFORM = "[pools.tasks]\narms = { ann = 0 }\nlearner = 'uniform'"
 
@@ -66,11 +67,16 @@ def test_a_signal_drains_and_exits_0(site: Site, number: signal.Signals) -> None
     assert code == 0
     assert f"{site.configuration.log.path}, 4 partitions; " in first
     assert "tasks (3 arms, max-deficit: at most 0 pulls short), * (2 arms" in first
-    lines = [json.loads(line) for line in said.splitlines()]
-    assert f"{number.name}: draining" in lines[-2]["message"]
-    assert lines[-1]["message"].startswith("stopped")
+    said_in_order(said, f"{number.name}: draining", "stopped")
     journal = [r.key for r in site.records(JOURNAL) if r.partition == site.home("tasks")]
     assert journal[-1] == MANIFEST
+
+
+def said_in_order(said: str, *texts: str) -> None:
+    """Check that log lines have these texts, each in a later one; others may lie between."""
+    messages = iter([json.loads(line)["message"] for line in said.splitlines()])
+    for text in texts:
+        assert any(text in message for message in messages), f"{text!r} is missing: {said}"
 
 
 def test_a_second_signal_exits_at_once_and_loses_nothing(tmp_path: Path, script: Path) -> None:
@@ -88,8 +94,8 @@ def test_a_second_signal_exits_at_once_and_loses_nothing(tmp_path: Path, script:
 
 def _insist(process: Process, number: signal.Signals) -> int:
     """Send a signal until the process has ended; those of one moment count as one."""
-    deadline = time.monotonic() + DEADLINE
-    while time.monotonic() < deadline:
+    limit = deadline(DEADLINE)
+    while time.monotonic() < limit:
         process.child.send_signal(number)
         try:
             return process.child.wait(ONE_MOMENT)
@@ -104,7 +110,7 @@ def test_signals_of_one_moment_count_as_one() -> None:
     with Watch(600, 600).over(stopped.set):
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
-        assert stopped.wait(DEADLINE)
+        assert stopped.wait(scaled(DEADLINE))
     assert signal.getsignal(signal.SIGTERM) is former
 
 

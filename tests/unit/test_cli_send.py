@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli_log import Site
+from tests.support.cli_log import Site
 
 Capture = pytest.CaptureFixture[str]
 
@@ -175,3 +175,76 @@ def test_controls_of_a_stream_must_be_servable(site: Site, tmp_path: Path, capsy
 def test_a_file_that_is_not_there_is_bad_usage(site: Site, capsys: Capture) -> None:
     assert site("send", "requests", "--ndjson", "/nowhere/at/all") == 2
     assert "/nowhere/at/all: No such file or directory" in capsys.readouterr().err
+
+
+# -- real requests ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "topic", "event"),
+    [
+        (
+            "request --pool p --id r --eligible ann bob --slots 2",
+            "requests",
+            {"pool": "p", "request_id": "r", "eligible": ["ann", "bob"], "slots": 2},
+        ),
+        (
+            "request --pool p --id r --needs french",
+            "requests",
+            {"pool": "p", "request_id": "r", "needs": "french"},
+        ),
+        (
+            "decline --pool p --id r --arm ann",
+            "rewards",
+            {"pool": "p", "type": "declined", "request_id": "r", "arm": "ann"},
+        ),
+        (
+            "control --pool p --action set-arm --arm ann=1/4 --arm bob --cap none --tag x --tag y",
+            "controls",
+            {
+                "pool": "p",
+                "action": "set-arm",
+                "arms": {
+                    "ann": {"quota": "1/4", "cap": None, "tags": ["x", "y"]},
+                    "bob": {"cap": None, "tags": ["x", "y"]},
+                },
+            },
+        ),
+        (
+            "control --pool p --action sleep --arm ann",
+            "controls",
+            {"pool": "p", "action": "sleep", "arms": ["ann"]},
+        ),
+        (
+            "control --pool p --action configure --arm a=1/4 --requests any --reassign",
+            "controls",
+            {
+                "pool": "p",
+                "action": "configure",
+                "arms": {"a": "1/4"},
+                "requests": "any",
+                "reassign": True,
+            },
+        ),
+    ],
+)
+def test_real_requests_are_sent_as_they_are_said(
+    site: Site, words: str, topic: str, event: dict[str, Any]
+) -> None:
+    assert site("send", *words.split()) == 0
+    (record,) = site.records(topic)
+    assert json.loads(record.value or b"") == event
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "control --pool p --action sleep",
+        "control --pool p --action pause --arm ann",
+        "control --pool p --action set-arm --arm ann --tolerance 1",
+        "control --pool p --action configure --arm ann=1 --tag x",
+        "control --pool p --action configure --arm ann",
+    ],
+)
+def test_settings_that_an_action_does_not_take_are_refused(site: Site, words: str) -> None:
+    assert site("send", *words.split()) == 2

@@ -9,7 +9,7 @@ import pytest
 from fair_allocator.errors import LogUnavailable
 from fair_allocator.log import Incoming
 from fair_allocator.log.sqlite import SqliteClient
-from tests.cli_log import POOLS, Site
+from tests.support.cli_log import POOLS, Site
 
 WITHOUT_TEMPLATE = POOLS.partition('[pools."*"]')[0]
 

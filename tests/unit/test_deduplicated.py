@@ -7,8 +7,8 @@ import pytest
 
 from fair_allocator.log import Incoming
 from fair_allocator.log.sqlite import Memory, SqliteClient
-from tests.deduplicated import Deduplicated
-from tests.requirement import Broken
+from tests.support.deduplicated import Deduplicated
+from tests.support.requirement import Broken
 
 
 def answer(offset: int, arm: str = "a", **more: bool) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 from fair_allocator.audit import Audit, Report, audit_ndjson
 from fair_allocator.audit.deliveries import Deliveries
 from fair_allocator.events import DeadLetter, first_delivered, json_schema, out_events, redelivered
-from tests.audit_log import FAIR, Book, Record
+from tests.support.audit_log import FAIR, Book, Record
 
 Change = Callable[[list[Record]], None]
 

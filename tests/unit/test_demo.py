@@ -18,14 +18,14 @@ import pytest
 from rich.console import Console
 
 from fair_allocator.audit import Audit, Report
+from fair_allocator.cli import demo as command
 from fair_allocator.cli.options import BadUsage
-from fair_allocator.demo import command
 from fair_allocator.demo.load import Load
 from fair_allocator.demo.play import Play, audited
+from fair_allocator.demo.scenarios import SCENARIOS, crowd, plain, wireless
 from fair_allocator.demo.serve import configured, make_service, serving
 from fair_allocator.demo.story import told
-from fair_allocator.demo.view import Frame, Terminal, share_bar
-from fair_allocator.demo.world import SCENARIOS, crowdsourcing, wireless
+from fair_allocator.demo.view import ScreenFrame, Terminal, share_bar
 from fair_allocator.errors import LogUnavailable
 from fair_allocator.log import LogClient
 from fair_allocator.wiring import open_client
@@ -62,7 +62,7 @@ def played(path: Path, scenario: str, requests: int) -> tuple[Play, Report]:
         play = Play(client, world, requests, SEED, check=lambda: None)
         play.open()
         while play.left:
-            play.step(command.STEP)
+            play.step()
         play.settle()
         return play, audited(client)
 
@@ -76,7 +76,7 @@ def wireless_play(tmp_path_factory: pytest.TempPathFactory) -> tuple[Play, Repor
 
 
 def test_accuracies_have_the_published_quantiles() -> None:
-    drawn = [arm.skill for seed in range(200) for arm in crowdsourcing(seed, 1).arms]
+    drawn = [arm.skill for seed in range(200) for arm in plain(seed, 1).arms]
     tenths = quantiles(drawn, n=10)
     # 4,800 draws: the standard errors are below 0.003.
     assert [tenths[0], tenths[4], tenths[8]] == pytest.approx([0.58, 0.70, 0.82], abs=0.015)
@@ -92,6 +92,10 @@ def test_rewards_have_the_means_and_losses_the_world_says(scenario: str) -> None
         assert sum(rewards) / count == pytest.approx(arm.mean, abs=4 * 0.5 / count**0.5)
     lost = sum(world.delay(number) is None for number in range(count))
     assert lost / count == pytest.approx(world.lost, abs=4 * (world.lost / count) ** 0.5)
+    declined = sum(world.declines(number, world.arms[0].name) for number in range(count))
+    assert declined / count == pytest.approx(
+        world.declining, abs=4 * (world.declining / count) ** 0.5
+    )
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -122,7 +126,8 @@ def test_a_run_ends_with_a_verdict_and_a_picture(
     assert code == 0
     assert "1,200 of 1,200" in output
     assert "Every guarantee kept: yes" in output
-    assert "Plain UCB1" in output
+    assert ("Plain UCB1" if scenario == "plain" else "LFG") in output
+    assert "The longest wait of any" in output
     assert str(picture) in output
     assert "\x1b" not in output
     content = picture.read_bytes()
@@ -144,7 +149,7 @@ def test_a_temporary_log_is_gone_afterwards_and_a_named_one_is_not(
     log = tmp_path / "kept.db"
     assert demo("--fast", "--requests", "200", "--no-plot", "--log", str(log)) == 0
     with open_client(configured(log, SEED)) as client:
-        assert audited(client).pools[0].rounds == 200
+        assert audited(client).pools[0].rounds >= 200
     with pytest.raises(BadUsage, match="is there already"):
         demo("--log", str(log))
 
@@ -187,7 +192,7 @@ def test_ctrl_c_ends_it_with_the_verdict_so_far(
     assert demo("--fast", "--no-plot") == 0
     output = capsys.readouterr().out
     assert "Stopped early" in output
-    assert f"{command.STEP} tasks in" in output
+    assert "20 tasks in" in output
     assert "Every guarantee kept: yes" in output
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -226,41 +231,71 @@ def test_a_service_that_dies_is_told_of(tmp_path: Path) -> None:
 # -- what is played ---------------------------------------------------------------------------
 
 
-def test_quotas_are_kept_and_plain_ucb1_starves_some(wireless_play: tuple[Play, Report]) -> None:
+def test_quotas_are_kept_and_lfg_is_short_of_some(wireless_play: tuple[Play, Report]) -> None:
     play, report = wireless_play
     assert report.ok
     assert play.verdict.ok
     assert play.ours.peak == 0
-    assert play.ours.rounds == play.plain.rounds == 2_000
+    assert play.ours.rounds == play.rival.rounds == 2_000
     assert play.ours.short() == []
-    short = {row.arm.name: row for row in play.plain.short()}
-    assert "cell-edge" in short
-    assert short["cell-edge"].share(2_000) < 0.03
-    assert play.plain.busiest()[1] > play.ours.busiest()[1]
-    assert play.plain.worth > play.ours.worth
+    assert play.rival.peak > 0
+    assert play.rival.gap > play.ours.gap
 
 
 def test_newcomers_get_their_share_from_joining_on(wireless_play: tuple[Play, Report]) -> None:
     play, _ = wireless_play
     visitor = play.ours.rows["visitor"]
     assert visitor.joined == 1_000
-    assert visitor.pulls >= floor(visitor.arm.quota * 1_000)
+    assert 0 < visitor.own < 3 * 1_000
+    assert visitor.pulls >= floor(visitor.arm.quota * visitor.own)
     assert any(text.startswith("visitor came into the cell") for text in told(*wireless_play))
 
 
-def test_some_rewards_come_and_some_never(wireless_play: tuple[Play, Report]) -> None:
-    grading = wireless_play[0].load.grading
-    assert len(grading) == 0
-    assert grading.lost > 0
-    assert grading.graded + grading.lost == 2_000
-    rows = wireless_play[0].ours.rows.values()
-    assert sum(row.observed for row in rows) == grading.graded
+def test_every_block_brings_a_reward(wireless_play: tuple[Play, Report]) -> None:
+    play, _ = wireless_play
+    assert len(play.load.grading) == 0
+    assert play.load.grading.graded == play.ours.given == 3 * 2_000
+    assert sum(row.observed for row in play.ours.rows.values()) == play.load.grading.graded
+
+
+@pytest.fixture(scope="module")
+def crowd_play(tmp_path_factory: pytest.TempPathFactory) -> tuple[Play, Report]:
+    return played(tmp_path_factory.mktemp("demo") / "log.db", "crowd", 1_200)
+
+
+def test_the_board_counts_what_the_audit_does(crowd_play: tuple[Play, Report]) -> None:
+    play, report = crowd_play
+    assert report.ok
+    (pool,) = play.verdict.pools  # of the records that the board saw
+    assert pool.rounds == play.ours.rounds
+    assert pool.forced + pool.learned == play.ours.given
+    assert (pool.worst, pool.longest_gap) == (play.ours.peak, play.ours.gap)
+
+
+def test_declined_tasks_go_to_somebody_else(crowd_play: tuple[Play, Report]) -> None:
+    play, _ = crowd_play
+    declined = play.load.grading.declined
+    assert declined > 50
+    # Nearly all were given to somebody else; the last ones still wait for an answer.
+    assert play.ours.rounds >= 1_200 + declined // 2
+    assert play.rival.given == pytest.approx(play.ours.given, rel=0.03)
+
+
+def test_nobody_is_given_what_he_or_she_cannot_do(crowd_play: tuple[Play, Report]) -> None:
+    world = crowd(SEED, 1_200)
+    names = [arm.name for arm in world.arms]
+    for number in range(50):
+        kind, able = world.kind(number), world.able(number, names)
+        assert able == [n for n in names if not kind or kind in world.skills[n]]
+        assert len(set(able) - world.asleep(number)) >= 3
+    assert {world.kind(number) for number in range(200)} == {"", "french", "medical"}
+    assert world.asleep(0) != world.asleep(world.shift)
 
 
 def test_a_run_depends_on_its_seed_alone(tmp_path: Path) -> None:
-    one, other = (played(tmp_path / f"{run}.db", "crowdsourcing", 1_000)[0] for run in "ab")
+    one, other = (played(tmp_path / f"{run}.db", "plain", 1_000)[0] for run in "ab")
     assert one.ours.rows == other.ours.rows
-    assert one.plain.rows == other.plain.rows
+    assert one.rival.rows == other.rival.rows
     assert one.ours.moments == other.ours.moments
 
 
@@ -269,17 +304,17 @@ def test_a_run_depends_on_its_seed_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (100, 30), (130, 50)])
 def test_the_picture_fits_the_terminal(size: tuple[int, int], tmp_path: Path) -> None:
-    world = crowdsourcing(SEED, 600)
+    world = plain(SEED, 600)
     with served(tmp_path / "log.db") as client:
         play = Play(client, world, 600, SEED, check=lambda: None)
         play.open()
         while play.left:
-            play.step(command.STEP)
+            play.step()
     width, height = size
     console = Console(file=StringIO(), width=width, height=height, force_terminal=True)
     with Terminal(console) as view:
         view.show(play)
-    lines = console.render_lines(Frame(play, width, height).draw(), pad=False)
+    lines = console.render_lines(ScreenFrame(play, width, height).draw(), pad=False)
     texts = ["".join(segment.text for segment in line).rstrip() for line in lines]
     assert len(texts) < height
     assert max(map(len, texts)) <= width
@@ -316,7 +351,7 @@ def test_the_load_feeds_a_log_that_is_served_elsewhere(
         assert pool.rounds == 600
         rewards = sum(client.end_offset("rewards", p) for p in range(client.partitions))
     assert "300 requests sent, 300 answered" in capsys.readouterr().out
-    lost = sum(crowdsourcing(SEED, 300).delay(number) is None for number in range(300))
+    lost = sum(plain(SEED, 300).delay(number) is None for number in range(300))
     assert rewards == 2 * (300 - lost)
 
 

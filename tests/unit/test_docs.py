@@ -1,7 +1,6 @@
 """The documentation says what is so: its snippets run, and its generated parts are current."""
 
 import json
-import os
 import re
 import shlex
 import signal
@@ -15,6 +14,9 @@ from pathlib import Path
 import pytest
 
 from fair_allocator import config
+from scripts.rooms import figure
+from tests.deploy.processes import environment
+from tests.support.pace import deadline, scaled
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -30,9 +32,11 @@ def test_the_configuration_reference_is_current() -> None:
     assert written == f"# Configuration\n\n{config.reference()}"
 
 
-def test_the_python_snippet_runs() -> None:
-    (snippet,) = blocks("python")
-    exec(compile(snippet, "README.md", "exec"), {})
+def test_the_python_snippets_run() -> None:
+    snippets = blocks("python")
+    assert len(snippets) == 2
+    for snippet in snippets:
+        exec(compile(snippet, "README.md", "exec"), {})
 
 
 def test_every_relative_link_leads_somewhere() -> None:
@@ -42,8 +46,10 @@ def test_every_relative_link_leads_somewhere() -> None:
 
 
 @contextmanager
-def background(command: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL) as child:
+def background(
+    command: list[str], folder: Path, variables: dict[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(command, cwd=folder, env=variables, stderr=subprocess.DEVNULL) as child:
         try:
             yield child
         finally:
@@ -58,7 +64,7 @@ def test_the_five_minutes_walk_works(tmp_path: Path) -> None:
     commands = [line.removeprefix("$ ") for line in session.splitlines()]
     program = [sys.executable, "-m", "fair_allocator"]
     (served,) = (c for c in commands if c.endswith(" &"))
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("FAIR_ALLOCATOR_")}
+    anywhere = environment(FAIR_ALLOCATOR_OBSERVE__PORT="0")
 
     def run(command: str) -> str:
         name, *arguments = shlex.split(command)
@@ -66,10 +72,10 @@ def test_the_five_minutes_walk_works(tmp_path: Path) -> None:
         done = subprocess.run(
             [*program, *arguments],
             cwd=tmp_path,
-            env=environment,
+            env=anywhere,
             capture_output=True,
             text=True,
-            timeout=DEADLINE,
+            timeout=scaled(DEADLINE),
             check=False,
         )
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
@@ -77,22 +83,37 @@ def test_the_five_minutes_walk_works(tmp_path: Path) -> None:
 
     assert "max-deficit" in run(commands[0])
     arguments = shlex.split(served.removesuffix(" &"))[1:]
-    with background([*program, *arguments], tmp_path) as service:
+    with background([*program, *arguments], tmp_path, anywhere) as service:
         for command in commands[2:]:
             if command.split()[1] in ("inspect", "audit"):
                 wait_for_pools(run)
             output = run(command)
         assert "decided again" in output
         service.send_signal(signal.SIGTERM)
-        assert service.wait(DEADLINE) == 0
+        assert service.wait(scaled(DEADLINE)) == 0
 
 
 def wait_for_pools(run: Callable[[str], str]) -> None:
     """Wait until both requests of the walk were answered."""
-    deadline = time.monotonic() + DEADLINE
-    while time.monotonic() < deadline:
+    limit = deadline(DEADLINE)
+    while time.monotonic() < limit:
         said = json.loads(run("fair-allocator inspect --json --config fair-allocator.toml"))
         pools = (pool for partition in said["partitions"] for pool in partition["pools"])
         if {"tasks", "user-17"} <= {pool["pool"] for pool in pools if pool["rounds"]}:
             return
     pytest.fail("the requests were not answered")
+
+
+def test_the_rooms_of_the_architecture_page_are_current() -> None:
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    assert f"```\n{figure()}\n```" in page, "python -m scripts.rooms prints the figure"
+
+
+def test_every_file_that_the_architecture_page_names_exists() -> None:
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:[a-z_]+/)+[\w*]*(?:\.py)?)`", page)
+    assert len(named) > 20
+    for name in named:
+        found = [*ROOT.glob(name), *(ROOT / "fair_allocator").glob(name)]
+        found += [*(ROOT / "fair_allocator").glob(f"{name}.py")]
+        assert found, name

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from fair_allocator.cli.state_file import VERSION
 from fair_allocator.errors import CommitFailed, JournalBroken
 from fair_allocator.log import JOURNAL
 from fair_allocator.log.sqlite import SqliteLog
 from fair_allocator.shard.hosted import HostedPool
 from fair_allocator.shard.journal import MANIFEST
-from tests.cli_log import Site
+from fair_allocator.transfer.state_file import VERSION
+from tests.support.cli_log import Site
 
 POOLS = """
 [pools.tasks]

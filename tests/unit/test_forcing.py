@@ -45,10 +45,15 @@ def test_totals_keep_what_arms_that_left_were_given() -> None:
     forced, observed = pool.forced, pool.observed
     assert forced["a"]
     assert observed["a"]
-    assert pool.departed == (0, 0, 0.0)
+    assert pool.departed == (0, 0, 0.0, 0)
+    pulls = pool.pulls
     pool.reconfigure({"b": "1/4", "c": "0"})
-    assert pool.departed == (forced["a"], observed["a"], observed["a"] * 0.5)
+    assert pool.departed == (forced["a"], observed["a"], observed["a"] * 0.5, pulls["a"])
     pool.reconfigure({"c": "0"})
     earned = observed["a"] + observed["b"]
-    assert pool.departed == (forced["a"] + forced["b"], earned, earned * 0.5)
-    assert Pool.from_state(pool.state()).departed == pool.departed
+    given = pulls["a"] + pulls["b"]
+    assert pool.departed == (forced["a"] + forced["b"], earned, earned * 0.5, given)
+    state = pool.state()
+    assert Pool.from_state(state).departed == pool.departed
+    state["departed"].pop()  # as an older release wrote it
+    assert Pool.from_state(state).departed == pool.departed

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fair_allocator import Assignment, Pool
 from fair_allocator.core.learners.exp3 import EXP3, SumTree
 from fair_allocator.core.quotas import Number
-from tests.learners import FREE, frequencies_agree, play, started
+from tests.support.learners import FREE, frequencies_agree, play, started
 
 
 def weights(pool: Pool) -> list[float]:

@@ -9,12 +9,13 @@ import pytest
 from fair_allocator import Assignment, InvalidPool, Pool
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
+from fair_allocator.core.errors import shown
 from fair_allocator.core.learners import make_learner
 from fair_allocator.core.learners.kl_ucb import kl_upper
 from fair_allocator.core.learners.known import Unknown
 from fair_allocator.core.learners.thompson import Thompson
 from fair_allocator.core.quotas import Number
-from tests.learners import DEVIATIONS, FREE, frequencies_agree, play, started
+from tests.support.learners import DEVIATIONS, FREE, frequencies_agree, play, started
 
 # -- parameters -----------------------------------------------------------------------------------
 
@@ -27,18 +28,19 @@ def test_a_probability_is_above_0_and_at_most_1(name: str, parameter: str, value
     assert str(refusal.value) == f"{parameter} must be in (0, 1], got {value!r}"
 
 
+@pytest.mark.parametrize("name", ["lfg", "tscsf-b"])
 @pytest.mark.parametrize("value", [0, -1, nan, inf, 10**400, True, "100", None])
-def test_eta_is_a_positive_number(value: object) -> None:
+def test_eta_is_a_positive_number(name: str, value: object) -> None:
     with pytest.raises(InvalidPool) as refusal:
-        make_learner({"name": "lfg", "eta": value})
-    assert str(refusal.value) == f"eta must be in (0, 1e+12], got {value!r}"
+        make_learner({"name": name, "eta": value})
+    assert str(refusal.value) == f"eta must be in (0, 1e+12], got {shown(value)}"
 
 
 @pytest.mark.parametrize("value", [0, -1, 10.0, nan, True, "10", None])
 def test_a_horizon_is_a_positive_int(value: object) -> None:
     with pytest.raises(InvalidPool) as refusal:
         make_learner({"name": "t-fair-ucb", "horizon": value})
-    assert str(refusal.value) == f"horizon must be an int of at least 1, got {value!r}"
+    assert str(refusal.value) == f"horizon must be a whole number of at least 1, got {value!r}"
 
 
 def test_a_horizon_must_be_given() -> None:
@@ -56,6 +58,7 @@ def test_a_horizon_must_be_given() -> None:
         ("exp3", {"gamma": 0.1}),
         ("uniform", {}),
         ("lfg", {"eta": 100.0}),
+        ("tscsf-b", {"eta": 100.0}),
     ],
 )
 def test_defaults_are_among_the_parameters(name: str, defaults: dict[str, float]) -> None:
@@ -271,6 +274,7 @@ LEARNING: list[dict[str, object]] = [
     {"name": "epsilon-greedy"},
     {"name": "exp3"},
     {"name": "lfg"},
+    {"name": "tscsf-b"},
     {"name": "t-fair-ucb", "horizon": 3000},
 ]
 

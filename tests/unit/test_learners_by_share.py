@@ -1,15 +1,17 @@
-"""The learners that know the quotas: T-Fair-UCB and LFG."""
+"""The learners that know the quotas: T-Fair-UCB, LFG and TSCSF-B."""
 
 from collections.abc import Iterator, Mapping
 from itertools import count, islice
 from math import log, sqrt
+from random import Random
 
 import pytest
 
 from fair_allocator import InvalidPool, Pool
+from fair_allocator.core.draws import Draws
 from fair_allocator.core.learners.lfg import LFG
 from fair_allocator.core.quotas import Number
-from tests.learners import FREE, play, started
+from tests.support.learners import FREE, play, started
 
 # -- T-Fair-UCB -----------------------------------------------------------------------------------
 
@@ -152,3 +154,54 @@ def test_lfg_counts_forced_pulls() -> None:
     assert [assignment.reason for assignment in play(pool, 0.0, 2)] == ["fairness"] * 2
     third = 1 / 3
     assert pool.learner.state() == {"queue": [third, 0.0, third + third]}
+
+
+# -- TSCSF-B --------------------------------------------------------------------------------------
+
+
+def plain_tscsf(
+    quotas: list[float], eta: float, coins: list[list[float]], draws: Draws, sets: list[list[int]]
+) -> Iterator[int]:
+    """Follow the paper's algorithm: queues of all arms, beliefs of those that are there."""
+    size = len(quotas)
+    queue, won, lost = [0.0] * size, [0] * size, [0] * size
+    for round, there in enumerate(sets, 1):
+        belief = draws.generator(round, 0)
+        drawn = {arm: belief.beta(1.0 + won[arm], 1.0 + lost[arm]) for arm in there}
+        arm = max(there, key=lambda arm: queue[arm] + eta * drawn[arm])
+        yield arm
+        paid = coins[round - 1][arm]
+        won[arm] += int(paid)
+        lost[arm] += 1 - int(paid)
+        served = (float(other == arm) for other in range(size))
+        queue = [max(0.0, q + r - d) for q, r, d in zip(queue, quotas, served, strict=True)]
+
+
+@pytest.mark.parametrize("eta", [1.0, 10.0, 100.0])
+def test_tscsf_agrees_with_the_plain_loop_while_arms_sleep(eta: float) -> None:
+    rng = Random(5)
+    quotas = {"a": 0.125, "b": 0.25, "c": 0.0, "d": 0.25}
+    means = [0.7, 0.46, 0.4, 0.3]
+    coins = [[float(rng.random() < mean) for mean in means] for _ in range(800)]
+    sets = [[arm for arm in range(4) if rng.random() < 0.6] or [0] for _ in range(800)]
+    spec = {"name": "tscsf-b", "eta": eta}
+    pool = Pool(quotas, learner=spec, rule="none", requests="any", seed=3, name="crowd")
+    draws = Draws(3, "crowd")
+    expected = list(plain_tscsf(list(quotas.values()), eta, coins, draws, sets))
+    for i, there in enumerate(sets):
+        arm = "abcd".index(pool.assign(f"r{i}", eligible=["abcd"[arm] for arm in there]).arm)
+        assert arm == expected[i]
+        pool.reward(f"r{i}", coins[i][arm])
+    assert min(pool.pulls[arm] for arm in "abd") > 20
+
+
+def test_tscsf_serves_the_longest_queue_where_it_outweighs_every_belief() -> None:
+    arms: dict[str, Number] = {"a": "1/4", "b": "1/2", "c": 0}
+    pool = Pool(arms, learner={"name": "tscsf-b", "eta": 0.001}, rule="none", requests="any")
+    pool.learner.restore({"successes": [0.0] * 3, "queue": [2.0, 5.0, 0.0]})
+    assert pool.assign("r1", eligible=["a", "c"]).arm == "a"
+    # The queue of an arm that was away has grown too.
+    assert pool.learner.state() == {"successes": [0.0] * 3, "queue": [1.25, 5.5, 0.0]}
+    assert pool.assign("r2").arm == "b"
+    pool.reconfigure([("c", 0), ("b", "1/2"), ("d", "1/4")])
+    assert pool.learner.state()["queue"] == [0.0, 5.0, 0.0]

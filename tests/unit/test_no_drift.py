@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from fair_allocator import Pool
-from tests.reference import Told
+from tests.support.reference import Told
 
 LONG = 10**12
 
@@ -35,6 +35,7 @@ def moved_on(pool: Pool, periods: int) -> Pool:
     ]
     pulls[-1] += pool.rounds + rounds - sum(pulls)
     state["rounds"] += rounds
+    state["clock"] += rounds
     state["arms"]["pulls"] = pulls
     return Pool.from_state(state, learner=Told())
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fair_allocator.events import Reason, Request, Reward, read_request, read_reward
+from fair_allocator.events import Refusal, Request, Reward, read_request, read_reward
 from fair_allocator.shard.outbox import LETTER_VALUE_BYTES
 from fair_allocator.shard.unusable import unusable
-from tests.served import ARMS, Served
+from tests.support.served import ARMS, Served
 
 
 @pytest.fixture
@@ -277,7 +277,7 @@ def test_refused_control_leaves_no_trace(served: Served) -> None:
 # -- the two ways to read ---------------------------------------------------------------------
 
 
-def verdict(read: Callable[[bytes], object], value: bytes) -> tuple[Reason, str] | None:
+def verdict(read: Callable[[bytes], object], value: bytes) -> tuple[Refusal, str] | None:
     try:
         read(value)
     except ValidationError as error:

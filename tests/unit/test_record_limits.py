@@ -11,7 +11,7 @@ from fair_allocator.log.sqlite import Memory, SqliteClient, SqliteLog
 from fair_allocator.shard import ShardSettings, journal, restore
 from fair_allocator.shard.journal import ENTRY, MANIFEST, PIECE, START_OF_CHAIN
 from tests.conformance.conftest import Service as Owner
-from tests.served import ARMS, House, Served, houses
+from tests.support.served import ARMS, House, Served, houses
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fair_allocator.log import Incoming
-from tests.cli_log import Site
+from tests.support.cli_log import Site
 
 POOLS = """
 [pools.tasks]

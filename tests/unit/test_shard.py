@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.served import ARMS, START, House, houses
+from tests.support.served import ARMS, START, House, houses
 
 P: dict[str, dict[str, Any]] = {"p": {"arms": ARMS}}
 
@@ -185,18 +185,29 @@ def test_tick_leaves_the_clock_alone_if_nothing_expires(house: House) -> None:
 # -- controls -------------------------------------------------------------------------------------
 
 
-def test_paused_pool_turns_requests_away_and_counts_rewards(house: House) -> None:
+def test_paused_pool_lets_requests_wait_and_counts_rewards(house: House) -> None:
     served = house(P)
     served.serve("r")
     served.control("pause")
     served.turn()
     assert served.serve("s") == []
+    assert [event["why"] for event in served.out("waiting")] == ["paused"]
     served.reward("r", 1)
     served.control("resume")
     served.turn()
-    assert served.reasons() == ["paused"]
+    assert served.reasons() == []
     assert served.observed() == 1
-    assert len(served.serve("s")) == 1
+    (late,) = [event for event in served.out("assignment") if event["request_id"] == "s"]
+    assert late["request_offset"] == 1
+    assert served.serve("s") == [late["arm"]]
+
+
+def test_paused_pool_that_must_not_wait_turns_requests_away(house: House) -> None:
+    served = house({"p": {**P["p"], "when_busy": "refuse"}})
+    served.control("pause")
+    served.turn()
+    assert served.serve("s") == []
+    assert served.reasons() == ["paused"]
 
 
 def test_removed_pool_comes_back_as_a_new_one(house: House) -> None:

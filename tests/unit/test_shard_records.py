@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fair_allocator.shard.journal import ENTRY
-from tests.served import ARMS, House, houses
+from tests.support.served import ARMS, House, houses
 
 P: dict[str, dict[str, Any]] = {"p": {"arms": ARMS}}
 

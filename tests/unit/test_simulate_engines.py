@@ -9,7 +9,7 @@ import pytest
 
 from fair_allocator.errors import InvalidPool
 from fair_allocator.simulate import batch, single, spread
-from fair_allocator.simulate.batch import Played, Row
+from fair_allocator.simulate.batch import Played, PolicyRun
 from fair_allocator.simulate.chance import generator, uniforms
 from fair_allocator.simulate.policies import (
     COST,
@@ -101,7 +101,7 @@ class Plain:
         return self.queue[arm] + self.policy.eta * index
 
 
-def plain(instance: Instance, rows: list[Row], horizon: int) -> Played:
+def plain(instance: Instance, rows: list[PolicyRun], horizon: int) -> Played:
     pulls = np.zeros((horizon, len(rows), len(instance.means)), dtype=np.int64)
     for at, (policy, run) in enumerate(rows):
         for t, arm in enumerate(Plain(instance, policy, run, horizon).play()):
@@ -115,7 +115,7 @@ def equal(one: Played, other: Played) -> bool:
 
 
 def all_alike(instance: Instance, policies: list[Policy], horizon: int, runs: int = 2) -> None:
-    rows = [Row(policy, run) for policy in policies for run in range(runs)]
+    rows = [PolicyRun(policy, run) for policy in policies for run in range(runs)]
     every = range(1, horizon + 1)
     vectorised = batch.play(instance, rows, horizon, SEED, every)
     assert equal(vectorised, plain(instance, rows, horizon))
@@ -157,7 +157,7 @@ def test_random_instances_are_played_alike(seed: int) -> None:
 
 
 def test_long_runs_stay_equal_to_the_core() -> None:
-    rows = [Row(fair_ucb(slack), run) for slack in (0, 250) for run in range(2)]
+    rows = [PolicyRun(fair_ucb(slack), run) for slack in (0, 250) for run in range(2)]
     points = range(100, 8_001, 100)
     vectorised = batch.play(COST, rows, 8_000, SEED, points)
     assert equal(vectorised, single.play(COST, rows, 8_000, SEED, points))
@@ -200,13 +200,13 @@ def test_quotas_that_do_not_fit_64_bits_are_refused() -> None:
     primes = (999_999_937, 999_999_929, 999_999_893)
     odd = Instance((0.1, 0.2, 0.3), tuple(Fraction(1, prime) for prime in primes))
     with pytest.raises(InvalidPool, match="does not fit 64 bits"):
-        batch.play(odd, [Row(fair_ucb(), 0)], 1000, SEED, [1000])
+        batch.play(odd, [PolicyRun(fair_ucb(), 0)], 1000, SEED, [1000])
 
 
 def test_a_horizon_too_short_for_t_fair_ucb_is_refused() -> None:
     full = instance("0.1 0.2 0.3", "1/2 1/2 0")
     with pytest.raises(InvalidPool, match="1 too short"):
-        batch.play(full, [Row(T_FAIR_UCB, 0)], 100, SEED, [100])
+        batch.play(full, [PolicyRun(T_FAIR_UCB, 0)], 100, SEED, [100])
 
 
 @pytest.mark.parametrize("instance", [COST, GUARANTEE, SKEWED, FULL], ids=str)
@@ -214,6 +214,6 @@ def test_a_horizon_too_short_for_t_fair_ucb_is_refused() -> None:
 def test_no_fair_run_is_ever_short_by_more_than_its_tolerance(
     instance: Instance, tolerance: int
 ) -> None:
-    rows = [Row(fair_ucb(tolerance), run) for run in range(50)]
+    rows = [PolicyRun(fair_ucb(tolerance), run) for run in range(50)]
     played = batch.play(instance, rows, 2_000, SEED, [2_000])
     assert played.worst.max() == tolerance

@@ -14,11 +14,11 @@ from fair_allocator import Pool
 from fair_allocator.cli import main
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.simulate import drawing, single, trial
-from fair_allocator.simulate.batch import Row
+from fair_allocator.simulate.batch import PolicyRun
 from fair_allocator.simulate.policies import Instance, fair_ucb
 from fair_allocator.simulate.regret import r_regret, regret
 from fair_allocator.simulate.scenario import Scenario, load
-from fair_allocator.simulate.world import World, true_mean
+from fair_allocator.simulate.world import ScenarioWorld, true_mean
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "instance.toml"
 
@@ -67,7 +67,7 @@ def test_rewards_have_the_mean_that_regret_is_measured_by(
     arm: dict[str, Any], log: list[float], mean: float, deviation: float
 ) -> None:
     found = scenario({"ann": arm})
-    world = World(found, {"ann": log}, 3, 0)
+    world = ScenarioWorld(found, {"ann": log}, 3, 0)
     rewards = [world.reward("ann") for _ in range(6_000)]
     assert all(0 <= reward <= 1 for reward in rewards)
     assert true_mean(found.arms["ann"], log) == pytest.approx(mean, abs=1e-6)
@@ -76,7 +76,7 @@ def test_rewards_have_the_mean_that_regret_is_measured_by(
 
 def test_a_log_is_replayed_in_order_and_over_again() -> None:
     log = [0.1, 0.2, 0.3, 0.4]
-    world = World(scenario({"ann": {"replay": "log.csv"}}), {"ann": log}, 3, 0)
+    world = ScenarioWorld(scenario({"ann": {"replay": "log.csv"}}), {"ann": log}, 3, 0)
     rewards = [world.reward("ann") for _ in range(600)]
     start = log.index(rewards[0])
     assert rewards == [log[(start + n) % 4] for n in range(600)]
@@ -84,7 +84,7 @@ def test_a_log_is_replayed_in_order_and_over_again() -> None:
 
 def test_every_policy_of_a_run_meets_the_same_luck_and_every_run_its_own() -> None:
     found = scenario(TWO, delay={"kind": "geometric", "rounds": 5, "loss": 0.3, "timeout": 50})
-    first, again, other = (World(found, {}, 3, run) for run in (0, 0, 1))
+    first, again, other = (ScenarioWorld(found, {}, 3, run) for run in (0, 0, 1))
     lots = [
         [(w.reward("ann"), w.arrival("ann", t)) for t in range(1, 300)]
         for w in (first, again, other)
@@ -104,13 +104,13 @@ def test_every_policy_of_a_run_meets_the_same_luck_and_every_run_its_own() -> No
     ids=str,
 )
 def test_rewards_come_when_they_are_said_to(delay: dict[str, Any], arrivals: list[int]) -> None:
-    world = World(scenario(TWO, delay=delay), {}, 3, 0)
+    world = ScenarioWorld(scenario(TWO, delay=delay), {}, 3, 0)
     assert [world.arrival("ann", t) for t in range(1, 7)] == arrivals
 
 
 def test_geometric_delays_have_their_mean() -> None:
     found = scenario(TWO, horizon=5_000, delay={"kind": "geometric", "rounds": 9})
-    world = World(found, {}, 3, 0)
+    world = ScenarioWorld(found, {}, 3, 0)
     delays = [(world.arrival("ann", t) or 0) - t for t in range(1, 5_001)]
     assert min(delays) == 0
     assert np.mean(delays) == pytest.approx(9, abs=4 * sqrt(90 / 5_000))
@@ -118,7 +118,7 @@ def test_geometric_delays_have_their_mean() -> None:
 
 def test_an_arm_may_lose_more_than_the_others() -> None:
     arms = {"ann": {"mean": 0.9, "loss": 1.0}, "bob": {"mean": 0.4}}
-    world = World(scenario(arms, delay={"timeout": 9}), {}, 3, 0)
+    world = ScenarioWorld(scenario(arms, delay={"timeout": 9}), {}, 3, 0)
     assert world.arrival("ann", 1) is None
     assert world.arrival("bob", 1) == 1
 
@@ -134,7 +134,7 @@ def test_lost_rewards_end_as_the_default_where_there_is_one() -> None:
 def test_lost_rewards_are_not_waited_for_beyond_the_timeout() -> None:
     found = scenario({"ann": {"mean": 1.0, "loss": 1.0}}, delay={"timeout": 5})
     pool = Pool({"ann": 0})
-    mail = trial._Mail(found, pool, World(found, {}, 3, 0))
+    mail = trial._Mail(found, pool, ScenarioWorld(found, {}, 3, 0))
     for t in range(1, 50):
         mail.send(pool.assign(str(t)).arm, t)
         mail.deliver(t)
@@ -158,7 +158,7 @@ def test_without_delay_it_costs_what_the_paper_counts() -> None:
     assert played.measures[1, -1] == pytest.approx(regret(instance, counted)[0, 0])
     assert played.measures[2, -1] == pytest.approx(r_regret(instance, counted, [300])[0, 0])
     assert points[-1] == sum(pulls) == 300
-    twin = single.play(instance, [Row(fair_ucb(), 0)], 300, 1, [300])
+    twin = single.play(instance, [PolicyRun(fair_ucb(), 0)], 300, 1, [300])
     assert played.measures[0, -1] == twin.worst[0] == 0
 
 

@@ -16,7 +16,7 @@ import pytest
 from fair_allocator import cli
 from fair_allocator.cli import main
 from fair_allocator.simulate import batch, drawing, figures, spread
-from fair_allocator.simulate.batch import Row
+from fair_allocator.simulate.batch import PolicyRun
 from fair_allocator.simulate.figures import LFGS, Paper
 from fair_allocator.simulate.findings import findings, settled_from
 from fair_allocator.simulate.policies import COST, GUARANTEE, UCB1, Instance, fair_ucb
@@ -97,7 +97,7 @@ def test_constant_r_regret_is_out_of_reach_of_the_papers_horizon() -> None:
 
 
 def test_plain_ucb1_has_the_regret_of_a_library_outside() -> None:
-    rows = [Row(UCB1, run) for run in range(60)]
+    rows = [PolicyRun(UCB1, run) for run in range(60)]
     ours = regret(COST, batch.play(COST, rows, 20_000, 2019, [20_000]).pulls)[0]
     theirs, se = OUTSIDE
     tolerated = 3 * np.hypot(se, ours.std(ddof=1) / np.sqrt(60))
@@ -130,7 +130,7 @@ def test_curves_are_named_and_measured(paper: Paper) -> None:
 
 
 def test_a_curve_is_the_mean_of_its_runs(paper: Paper) -> None:
-    rows = [Row(fair_ucb(), run) for run in range(4)]
+    rows = [PolicyRun(fair_ucb(), run) for run in range(4)]
     played = batch.play(COST, rows, 4_000, 1, [4_000])
     costs = regret(COST, played.pulls)[0]
     curve = paper.figures["2"]["fair-ucb"]

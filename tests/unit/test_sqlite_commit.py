@@ -11,7 +11,7 @@ import pytest
 from fair_allocator.errors import CommitFailed, LogUnavailable
 from fair_allocator.log import Outgoing
 from fair_allocator.log.sqlite import SqliteClient, SqliteLog
-from tests.sqlite_logs import fill, opened, refused, run
+from tests.support.sqlite_logs import fill, opened, refused, run
 
 
 @pytest.fixture

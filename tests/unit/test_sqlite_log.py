@@ -21,7 +21,7 @@ from fair_allocator.errors import (
     LogUnavailable,
 )
 from fair_allocator.log.sqlite import Memory, SqliteClient, SqliteLog
-from tests.sqlite_logs import fill, opened, refused, run
+from tests.support.sqlite_logs import fill, opened, refused, run
 
 NOBODY = 65_534
 
@@ -148,7 +148,7 @@ def test_every_damaged_page_is_noticed_on_open(path: Path) -> None:
 def test_damage_in_a_file_too_large_to_read_whole_is_noticed_when_met(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fair_allocator.log.sqlite.CHECK_BYTES", 0)
+    monkeypatch.setattr("fair_allocator.log.sqlite.log.CHECK_BYTES", 0)
     whole = bytearray(path.read_bytes())
     middle = len(whole) // 2 // 4_096 * 4_096
     whole[middle : middle + 4_096] = b"\xa5" * 4_096

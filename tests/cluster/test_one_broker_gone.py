@@ -1,0 +1,65 @@
+"""One of three brokers dies under load, and nobody has to start a service again.
+
+The long form, at our default timeouts and with figures, is `python -m tests.cluster`.
+"""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from fair_allocator.log.kafka import CLIENTS
+from tests.chaos.instance import eventually
+from tests.chaos.site import PARTITIONS, site
+from tests.cluster.faults import FAULTS
+from tests.cluster.watching import Watch
+from tests.support.broker.cluster import COPIES, JavaCluster
+from tests.support.pace import scaled
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+SEED = 1
+REQUESTS = 1_000
+LASTING_SECONDS = 8.0
+SILENT_SECONDS = 30.0
+"""Far above what was measured, and below what the watchdog would need."""
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("fault", ["group_coordinator_killed", "transaction_coordinator_killed"])
+def test_a_service_outlives_the_broker_that_looks_after_it(
+    client: str, fault: str, cluster: JavaCluster, tmp_path: Path
+) -> None:
+    with site(tmp_path, cluster.bootstrap, client, SEED, COPIES) as played:
+        played.stuck_seconds = 2 * SILENT_SECONDS
+        played.instance("one").serving(PARTITIONS)
+        with Watch(played.settings, PARTITIONS) as watch:
+            played.load(REQUESTS, 100.0)
+            time.sleep(1.0)
+            began = time.monotonic()
+            FAULTS[fault](cluster, played, scaled(LASTING_SECONDS))
+            played.settle()
+            silence = watch.silence(began)
+        assert played.check() > 0
+        assert played.restarts == 0, played.last_words()
+        assert silence < scaled(SILENT_SECONDS), played.last_words()
+
+
+def test_a_service_that_starts_in_a_failover_uses_the_broker_that_comes_back(
+    cluster: JavaCluster, tmp_path: Path
+) -> None:
+    """The broker is not known when the clients start, and leads partitions later."""
+    with site(tmp_path, cluster.bootstrap, "kafka", SEED, COPIES) as played:
+        late = cluster.brokers[cluster.leader(played.settings.topics["journal"], 0)]
+        late.kill()
+        played.instance("one").serving(PARTITIONS)
+        late.start()
+        cluster.await_whole()
+        load = played.load(REQUESTS, 200.0)
+        eventually(lambda: load.sent > 0, "inputs are sent")
+        other = next(broker for broker in cluster.brokers.values() if broker is not late)
+        other.kill()
+        played.settle()
+        other.start()
+        assert played.check() > 0
+        assert played.restarts == 0, played.last_words()

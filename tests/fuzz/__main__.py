@@ -1,0 +1,26 @@
+"""``python -m tests.fuzz --inputs 300000 --seed 1``: as many damaged inputs as you like."""
+
+import argparse
+import sys
+import time
+
+from tests.fuzz.play import play
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--inputs", type=int, default=300_000, help="of each seed")
+    parser.add_argument("--seed", type=int, default=1, help="the first one")
+    parser.add_argument("--seeds", type=int, default=1, help="how many")
+    arguments = parser.parse_args()
+    for seed in range(arguments.seed, arguments.seed + arguments.seeds):
+        began = time.monotonic()
+        outcome = play(seed, arguments.inputs)
+        counts = ", ".join(f"{kind} {count:,}" for kind, count in outcome.outcomes.most_common())
+        seconds = time.monotonic() - began
+        print(f"seed {seed}: {outcome.inputs:,} inputs in {seconds:.0f} s; {counts}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

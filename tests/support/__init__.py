@@ -1,0 +1,1 @@
+"""What tests of several folders use, and what judges them; no tests."""

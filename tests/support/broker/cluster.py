@@ -1,0 +1,168 @@
+"""Three brokers of our own, of which any one may be killed, suspended and started again."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from tests.support.broker.choice import require_java
+from tests.support.broker.java import JavaBroker
+from tests.support.pace import deadline
+from tests.support.ports import free_port
+
+NODES: Final = (1, 2, 3)
+COPIES: Final = len(NODES)
+
+INTERNAL_PARTITIONS: Final = 4
+OFFSETS: Final = "__consumer_offsets"
+TRANSACTIONS: Final = "__transaction_state"
+
+REPLICATED: Final = f"""\
+default.replication.factor={COPIES}
+min.insync.replicas=2
+offsets.topic.num.partitions={INTERNAL_PARTITIONS}
+offsets.topic.replication.factor={COPIES}
+transaction.state.log.num.partitions={INTERNAL_PARTITIONS}
+transaction.state.log.replication.factor={COPIES}
+transaction.state.log.min.isr=2
+share.coordinator.state.topic.replication.factor={COPIES}
+share.coordinator.state.topic.min.isr=2
+"""
+"""Everything is kept three times, and acknowledged when two have it."""
+
+WHOLE_SECONDS: Final = 120.0
+
+
+class JavaCluster:
+    """Brokers that are controllers too, on ports of this machine."""
+
+    def __init__(self, folder: Path, settings: str = "") -> None:
+        controllers = {node: free_port() for node in NODES}
+        self.brokers: Mapping[int, JavaBroker] = {
+            node: JavaBroker(
+                folder / str(node), REPLICATED + settings, node=node, controllers=controllers
+            )
+            for node in NODES
+        }
+        self.bootstrap = ",".join(broker.bootstrap for broker in self.brokers.values())
+
+    def start(self) -> "JavaCluster":
+        """Start all brokers side by side: none of them serves alone."""
+        with ThreadPoolExecutor(COPIES) as starting:
+            list(starting.map(JavaBroker.start, self.brokers.values()))
+        self.await_brokers()
+        return self
+
+    def stop(self) -> None:
+        """End all brokers, and throw their data away."""
+        for broker in self.brokers.values():
+            broker.stop()
+
+    def heal(self) -> None:
+        """Let every broker run again, and wait until all have everything."""
+        for broker in self.brokers.values():
+            if broker.process.poll() is None:
+                broker.resume()
+            else:
+                broker.start()
+        self.await_whole()
+
+    # -- who does what -------------------------------------------------------------------------
+
+    def group_coordinator(self, group: str) -> int:
+        """Return the node that looks after a group."""
+        return self.leader(OFFSETS, _internal_partition(group))
+
+    def transaction_coordinator(self, transactional_id: str) -> int:
+        """Return the node that looks after a writer's transactions."""
+        return self.leader(TRANSACTIONS, _internal_partition(transactional_id))
+
+    def leader(self, topic: str, partition: int) -> int:
+        """Return the node that leads a partition; waits until there is one."""
+        found = -1
+
+        def led() -> bool:
+            nonlocal found
+            parts = {p["partition_index"]: p for p in self._partitions(topic)}
+            found = parts[partition]["leader_id"] if partition in parts else -1
+            return found in self.brokers
+
+        _await(led, f"{topic}/{partition} has a leader")
+        return found
+
+    def await_brokers(self) -> None:
+        """Wait until every broker knows of every other one."""
+        _await(self._are_known, "every broker is known")
+
+    def await_whole(self) -> None:
+        """Wait until every copy of every partition is in sync."""
+        self.await_brokers()
+        _await(self._is_whole, "every copy is in sync")
+
+    def _are_known(self) -> bool:
+        return all(
+            {known["broker_id"] for known in _ask(broker, _nodes)} == set(NODES)
+            for broker in self.brokers.values()
+        )
+
+    def _is_whole(self) -> bool:
+        return all(len(each["isr_nodes"]) == COPIES for each in self._partitions(None))
+
+    def _partitions(self, topic: str | None) -> list[dict[str, Any]]:
+        """Return the partitions of one topic or all, as the first broker that answers has them."""
+        topics = [topic] if topic else None
+        for broker in self.brokers.values():
+            if broker.is_running:
+                found = _ask(broker, lambda admin: admin.describe_topics(topics))
+                if found:
+                    return [part for each in found for part in each["partitions"]]
+        return []
+
+
+@contextmanager
+def private_cluster(folder: Path, settings: str = "") -> Iterator[JavaCluster]:
+    """Yield a running cluster of one's own; skips or fails as `private_broker` does."""
+    require_java()
+    cluster = JavaCluster(folder, settings)
+    try:
+        yield cluster.start()
+    finally:
+        cluster.stop()
+
+
+def _nodes(admin: KafkaAdminClient) -> list[dict[str, Any]]:
+    return list(admin.describe_cluster()["brokers"])
+
+
+def _ask(
+    broker: JavaBroker, question: Callable[[KafkaAdminClient], list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Ask one broker; return nothing if it does not answer."""
+    try:
+        with KafkaAdminClient(
+            bootstrap_servers=broker.bootstrap, request_timeout_ms=5_000, bootstrap_timeout_ms=5_000
+        ) as admin:
+            return question(admin)
+    except KafkaError:
+        return []
+
+
+def _internal_partition(key: str) -> int:
+    """Return the partition of an internal topic that a key belongs to, by Java's hash of it."""
+    code = 0
+    for letter in key:
+        code = (31 * code + ord(letter)) & 0xFFFFFFFF
+    signed = code - (1 << 32) if code >> 31 else code
+    return abs(signed) % INTERNAL_PARTITIONS
+
+
+def _await(is_so: Callable[[], bool], what: str) -> None:
+    limit = deadline(WHOLE_SECONDS)
+    while not is_so():
+        assert time.monotonic() < limit, f"not in time: {what}"
+        time.sleep(0.1)

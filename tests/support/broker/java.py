@@ -1,0 +1,258 @@
+"""A broker of our own: Apache Kafka's jars, one node, on free ports of this machine."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree
+
+from tests.support.broker import evidence
+from tests.support.pace import deadline, scaled
+from tests.support.ports import free_port
+from tests.support.signals import kill, resume, suspend
+
+POM: Final = Path(__file__).with_name("pom.xml")
+START_SECONDS: Final = 90.0
+MAVEN_SECONDS: Final = 300.0
+CLUSTER: Final = "ZmFpci1hbGxvY2F0b3IwMQ"
+
+SETTINGS: Final = """\
+process.roles=broker,controller
+node.id={node}
+listeners={served},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners={served}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL,BOTH:SASL_SSL
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
+listener.name.sasl.plain.sasl.jaas.config={plain} required user_{user}="{password}";
+listener.name.sasl.scram-sha-512.sasl.jaas.config={scram} required;
+controller.listener.names=CONTROLLER
+controller.quorum.voters={voters}
+log.dirs={data}
+auto.create.topics.enable=false
+offsets.topic.num.partitions=4
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
+transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
+log.segment.bytes=67108864
+log.cleaner.dedupe.buffer.size=2097152
+num.network.threads=2
+num.io.threads=4
+"""
+"""Small, and quick to notice the dead: what takes minutes in production takes seconds here."""
+
+TLS: Final = """
+listener.name.tls.ssl.keystore.type=PEM
+listener.name.tls.ssl.keystore.location={certificate}
+listener.name.both.ssl.keystore.type=PEM
+listener.name.both.ssl.keystore.location={certificate}
+listener.name.both.ssl.truststore.type=PEM
+listener.name.both.ssl.truststore.location={trusted}
+listener.name.both.ssl.client.auth=required
+listener.name.both.sasl.enabled.mechanisms=SCRAM-SHA-256
+listener.name.both.scram-sha-256.sasl.jaas.config={scram} required;
+"""
+"""TLS alone; and with a password and a certificate of the client's own, which is the broker's."""
+
+LOGGING: Final = """\
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d %p %m (%c)%n
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+"""
+
+
+FOR_TESTS: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Half the work while it warms up, which a test always is."""
+
+FOR_LONG: Final = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+"""Much as Kafka's own script starts it."""
+
+USER: Final = "ann"
+PASSWORD: Final = "open-sesame"
+"""Who may come in by the listener that asks for a password."""
+
+_MODULES: Final = "org.apache.kafka.common.security"
+SCRAM: Final = f"{_MODULES}.scram.ScramLoginModule"
+
+
+class NoBroker(Exception):
+    """There is no way to have a broker here; the message says why."""
+
+
+def kafka_version() -> str:
+    """Return the version of Kafka that the pom asks for."""
+    space = "{http://maven.apache.org/POM/4.0.0}"
+    return str(ElementTree.parse(POM).findtext(f".//{space}dependency/{space}version"))
+
+
+def libraries() -> Path:
+    """Return the folder of jars, fetched once by Maven and kept outside the tree."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "fair-allocator" / f"kafka-{kafka_version()}"
+    for program in ("java",) if folder.is_dir() else ("java", "mvn"):
+        if shutil.which(program) is None:
+            raise NoBroker(f"{program} is not installed (Debian: default-jre-headless, maven)")
+    if folder.is_dir():
+        return folder
+    partial = folder.with_name(f"{folder.name}.{os.getpid()}")
+    command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
+    done = subprocess.run(
+        [*command, f"-DoutputDirectory={partial}"],
+        capture_output=True,
+        text=True,
+        timeout=scaled(MAVEN_SECONDS),
+        check=False,
+    )
+    if done.returncode:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise NoBroker(f"Maven cannot fetch the jars: {done.stdout[-500:]}{done.stderr[-500:]}")
+    try:
+        partial.rename(folder)
+    except OSError:  # somebody else was faster
+        shutil.rmtree(partial)
+    return folder
+
+
+class JavaBroker:
+    """One broker process; its data and its ports outlive it, so that it can be started again.
+
+    By default it is a cluster of its own. As one of several it is given its `node` number, and
+    the controllers' ports by the number of their node.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: str = "",
+        machine: Sequence[str] = FOR_TESTS,
+        certificate: Path | None = None,
+        node: int = 1,
+        controllers: Mapping[int, int] | None = None,
+    ) -> None:
+        self._libraries = libraries()
+        self._folder = folder
+        self._machine = machine
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = free_port()
+        self.bootstrap = f"127.0.0.1:{self.port}"
+        folder.mkdir(parents=True, exist_ok=True)
+        self.output = folder / "broker.log"
+        evidence.outputs[self.output] = None
+        self._properties = folder / "server.properties"
+        self.sasl_port = free_port()
+        self.tls_port = free_port()
+        self.both_port = free_port()
+        listeners = {"PLAINTEXT": self.port, "SASL": self.sasl_port}
+        if certificate is not None:
+            listeners |= {"TLS": self.tls_port, "BOTH": self.both_port}
+            settings += TLS.format(
+                certificate=certificate,
+                trusted=certificate.with_suffix(".crt"),
+                scram=SCRAM,
+            )
+        controllers = controllers or {node: free_port()}
+        self._properties.write_text(
+            SETTINGS.format(
+                node=node,
+                voters=",".join(f"{id}@127.0.0.1:{port}" for id, port in controllers.items()),
+                served=",".join(f"{name}://127.0.0.1:{p}" for name, p in listeners.items()),
+                controller=controllers[node],
+                data=folder / "data",
+                user=USER,
+                password=PASSWORD,
+                plain=f"{_MODULES}.plain.PlainLoginModule",
+                scram=SCRAM,
+            )
+            + settings
+        )
+        (folder / "log4j2.properties").write_text(LOGGING)
+
+    def start(self) -> "JavaBroker":
+        """Start it, on what it left behind, and wait until it serves."""
+        if not (self._folder / "data").exists():
+            self._format()
+        with self.output.open("ab") as output:
+            self._process = subprocess.Popen(
+                self._java("kafka.Kafka", str(self._properties)),
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self._await_serving(self._process)
+        return self
+
+    def _java(self, *arguments: str) -> list[str]:
+        return [
+            "java",
+            *self._machine,
+            f"-Dlog4j2.configurationFile={self._folder / 'log4j2.properties'}",
+            "-cp",
+            f"{self._libraries}/*",
+            *arguments,
+        ]
+
+    def _format(self) -> None:
+        subprocess.run(
+            self._java(
+                "kafka.tools.StorageTool",
+                *("format", "-t", CLUSTER, "-c", str(self._properties)),
+                *("--add-scram", f"SCRAM-SHA-256=[name={USER},password={PASSWORD}]"),
+                *("--add-scram", f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]"),
+            ),
+            check=True,
+            stdout=subprocess.DEVNULL,
+            timeout=scaled(START_SECONDS),
+        )
+
+    def _await_serving(self, process: subprocess.Popen[bytes]) -> None:
+        limit = deadline(START_SECONDS)
+        while process.poll() is None and time.monotonic() < limit:
+            with socket.socket() as probe:
+                probe.settimeout(1)
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.05)
+        self.kill()
+        raise RuntimeError(f"the broker does not serve: {self.output.read_text()[-3000:]}")
+
+    @property
+    def process(self) -> "subprocess.Popen[bytes]":
+        """The broker's Java, which was started."""
+        assert self._process is not None, "the broker was not started"
+        return self._process
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process was started and has not ended, suspended or not."""
+        return self._process is not None and self._process.poll() is None
+
+    def kill(self) -> None:
+        """End it as a power loss would, without a word."""
+        if self._process is not None:
+            kill(self._process)
+
+    def suspend(self) -> None:
+        """Let it hang: connections stay open and nobody answers."""
+        suspend(self.process)
+
+    def resume(self) -> None:
+        """Let a suspended broker go on."""
+        resume(self.process)
+
+    def stop(self) -> None:
+        """End it, and throw its data away."""
+        self.kill()
+        shutil.rmtree(self._folder / "data", ignore_errors=True)

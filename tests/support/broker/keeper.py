@@ -1,0 +1,37 @@
+"""Keeps one broker for all workers of a test run, and ends it when the last of them is gone.
+
+Every user holds a shared lock on a file. This program waits for the exclusive one, which it gets
+when the users have let go of theirs, by ending or by dying.
+"""
+
+import fcntl
+import os
+import signal
+import sys
+from pathlib import Path
+
+from tests.support.broker.java import JavaBroker
+
+USERS = "users"
+READY = "bootstrap"
+
+
+def keep(folder: Path) -> None:
+    """Run a broker in `folder` for as long as anybody holds its lock."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the users, who then end
+    broker = JavaBroker(folder)
+    with (folder / USERS).open("a") as users:
+        try:
+            broker.start()
+            partial = folder / f"{READY}.partial"
+            partial.write_text(broker.bootstrap)
+            partial.rename(folder / READY)
+            fcntl.flock(users, fcntl.LOCK_EX)
+        finally:
+            broker.stop()
+            (folder / READY).unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    os.setsid()
+    keep(Path(sys.argv[1]))

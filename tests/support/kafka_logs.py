@@ -1,0 +1,47 @@
+"""Logs on a real broker, each with topics and a group of its own."""
+
+import itertools
+import os
+from dataclasses import dataclass
+from functools import partial
+
+from fair_allocator.events import redelivered
+from fair_allocator.log import Log, LogClient
+from fair_allocator.log.kafka import KafkaClient, KafkaLog, KafkaSettings, driver
+from fair_allocator.log.kafka.topics import new_topics
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class OnKafka:
+    """Makes both sides of one log on Kafka, in other processes too, since it can be pickled."""
+
+    client: str
+    settings: KafkaSettings
+
+    def log(self, partitions: int | None = None) -> Log:
+        return KafkaLog(
+            driver(self.client, self.settings), self.settings, partitions, mark=redelivered
+        )
+
+    def reader(self) -> LogClient:
+        return KafkaClient(driver(self.client, self.settings), self.settings)
+
+
+def fresh_settings(broker: str, **more: object) -> KafkaSettings:
+    """Return settings with topic names and a group that nobody used before."""
+    name = f"t{os.getpid()}-{next(_numbers)}"
+    settings = partial(KafkaSettings, broker, topic_prefix=f"{name}.", group=name)
+    return settings(**more)  # type: ignore[arg-type]
+
+
+def make_topics(
+    settings: KafkaSettings, partitions: int, client: str = "kafka", copies: int = 1
+) -> None:
+    """Make the six topics."""
+    admin = driver(client, settings).admin()
+    try:
+        admin.create(new_topics(partitions, copies))
+    finally:
+        admin.close()

@@ -1,0 +1,54 @@
+"""Which requests have a record of their own, and which have dead letters."""
+
+from fair_allocator.events import DeadLetter
+from fair_allocator.log.base import RECORD_BYTES, LogClient, Record
+from tests.support.judge import Json
+from tests.support.requirement import require
+
+
+def answered(outputs: list[Json]) -> set[int]:
+    """Return the requests that have a record of their own when they are read; one each (I1)."""
+    found: set[int] = set()
+    for event in outputs:
+        own = event["type"] == "assignment" and "request_offset" not in event
+        own = own or event["type"] == "refused"
+        if own or (event["type"] == "waiting" and "instead_of" not in event):
+            offset = event["folded"]["requests"] - 1
+            require(offset not in found, "I1: answered twice:", event)
+            found.add(offset)
+    return found
+
+
+def has_bytes_of(letter: DeadLetter, record: Record) -> bool:
+    """Tell whether a dead letter has a record's bytes: all of them, or what fits of a large one."""
+    told, came = letter.original(), (record.key, record.value)
+    if not letter.truncated:
+        return told == came
+    large = sum(len(part or b"") for part in came) > RECORD_BYTES // 8
+    return large and all(
+        some == every if some is None or every is None else every.startswith(some)
+        for some, every in zip(told, came, strict=True)
+    )
+
+
+Letters = dict[tuple[str, int], list[DeadLetter]]
+"""By topic and offset."""
+
+
+def take(letters: Letters, topic: str, offset: int, reasons: tuple[str, ...]) -> DeadLetter:
+    """Demand a dead letter of an input for one of these reasons, and take it (I1)."""
+    here = letters.get((topic, offset), [])
+    fitting = [each for each in here if each.reason in reasons]
+    require(bool(fitting), f"I1: no dead letter for {topic} @ {offset}: {reasons}, but", here)
+    here.remove(fitting[0])
+    return fitting[0]
+
+
+def letters_of(client: LogClient, partition: int) -> Letters:
+    """Return the dead letters by place; only a request can have several, for several arms."""
+    letters: Letters = {}
+    for record in client.read("dead-letters", partition):
+        letter = DeadLetter.model_validate_json(record.value or b"")
+        require(letter.partition == partition, "I1: of another partition:", letter)
+        letters.setdefault((letter.topic, letter.offset), []).append(letter)
+    return letters
