@@ -293,11 +293,13 @@ def test_one_that_is_replaced_by_itself_comes_back(
         admin.remove_group_members(settings.group, [MemberToRemove(group_instance_id="one")])
     for _ in range(6):
         one.log.poll(0.05, 1)
-    if settings.delivery == "exactly_once":
+    kept = 0 in owned(one)  # a slow machine may have heard by now that its place is gone
+    if settings.delivery == "exactly_once" or not kept:
         with pytest.raises(CommitFailed) as failed:
             one.log.commit(entry(0, b"2"), {("requests", 0): 0}, {})
         # The other client takes its time to join anew.
-        assert client == "confluent" or isinstance(failed.value.__cause__, InstanceFenced)
+        fenced = isinstance(failed.value.__cause__, InstanceFenced)
+        assert fenced or not kept or client == "confluent"
     else:
         one.log.commit(entry(0, b"2"), {("requests", 0): 0}, {})
         for _ in range(30):  # long enough for positions to be stored
