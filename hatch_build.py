@@ -20,6 +20,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 PURE: Final = "FAIR_ALLOCATOR_PURE"
 """Set to anything, it leaves the wheel uncompiled."""
 
+OPTIMISE: Final = "FAIR_ALLOCATOR_OPTIMISE"
+"""How hard the C compiler optimises, 0 to 3; less is built sooner, and runs slower."""
+
 COMPILED: Final = (
     "fair_allocator/core/among.py",
     "fair_allocator/core/arms.py",
@@ -120,7 +123,11 @@ def compiled(root: Path, folder: Path) -> dict[str, str]:
     options.append(f"--cache-dir={folder / 'cache'}")
     with chdir(root):
         extensions = mypycify(
-            [*options, *COMPILED], group_name=name, target_dir=str(folder / "c"), debug_level="0"
+            [*options, *COMPILED],
+            group_name=name,
+            target_dir=str(folder / "c"),
+            opt_level=os.environ.get(OPTIMISE, "3"),
+            debug_level="0",
         )
         docstrings = Docstrings(COMPILED)
         for source in {path for extension in extensions for path in extension.sources}:

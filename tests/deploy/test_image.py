@@ -15,6 +15,7 @@ import pytest
 
 from tests.deploy.files import DEPLOY, ROOT
 from tests.deploy.processes import DEADLINE, awaited, environment, fetched, running
+from tests.deploy.wheels import BUILT_SOON
 from tests.support.needs import lacks, needs
 from tests.support.pace import scaled
 from tests.support.ports import free_port
@@ -96,7 +97,7 @@ def build(image: Image) -> None:
         step.replace(PREFIX, str(image.root / PREFIX[1:])),
         shell=True,
         cwd=source,
-        env=environment(PATH=f"{python.parent}:{os.environ['PATH']}"),
+        env=environment(PATH=f"{python.parent}:{os.environ['PATH']}", **BUILT_SOON),
         capture_output=True,
         text=True,
         check=False,
