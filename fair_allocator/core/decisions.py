@@ -187,7 +187,7 @@ class Decisions(Rewards):
     ) -> Assignment:
         self._refuse_nested()
         fairness, arms, clock = self._fairness, self._arms, self._clock
-        wanted = parse_whole(request.slots, "slots", 1, MAX_SLOTS, InvalidRequest)
+        wanted = _slots_of(request)
         if known is None:
             eligible = presence.eligible(request.eligible)
         else:
@@ -355,10 +355,17 @@ class Decisions(Rewards):
         return self._presence, index
 
 
+def _slots_of(request: Request) -> int:
+    """Return how many arms a request wants; most want one, which needs no further look."""
+    slots = request.slots
+    if type(slots) is int and slots == 1:
+        return 1
+    return parse_whole(slots, "slots", 1, MAX_SLOTS, InvalidRequest)
+
+
 def _refuse_more_than_plain(request: Request) -> None:
     """Refuse what a plain request cannot ask for."""
-    number = parse_whole(request.slots, "slots", 1, MAX_SLOTS, InvalidRequest)
-    if request.eligible is not None or number > 1 or request.instead_of:
+    if _slots_of(request) > 1 or request.eligible is not None or request.instead_of:
         raise InvalidRequest(
             "this pool takes plain requests only: any arm, one slot; "
             "use requests='any' to name eligible arms or slots, also by reconfigure"

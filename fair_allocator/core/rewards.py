@@ -203,7 +203,9 @@ def _picked(first: Assignment, arm: str | Any | None) -> Assignment:
             f"request {shown(first.request_id)} was given to {len(first.arms)} arms; "
             "say by `arm` whose reward it is"
         )
-    pick = first.pick(parse_text(arm, "an arm's name", InvalidReward))
+    if type(arm) is not str:
+        arm = parse_text(arm, "an arm's name", InvalidReward)
+    pick = first.pick(arm)
     if pick is None:
         given = ", ".join(map(shown, first.arms[:8]))
         raise InvalidReward(

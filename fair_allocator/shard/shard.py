@@ -96,6 +96,8 @@ class Shard(Controlling):
 
     def _check_fields(self, event: dict[str, Any], known: frozenset[str]) -> None:
         """Refuse an event with a field that is not ours but looks as if it was meant to be."""
+        if known.issuperset(event):
+            return
         wrong = unmeant(event, known, self.settings.unknown_fields)
         if wrong is not None:
             raise Unusable(Refusal.BAD_EVENT, wrong)
