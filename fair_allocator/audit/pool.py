@@ -289,12 +289,12 @@ class PoolAudit:
     # -- other records ------------------------------------------------------------------------
 
     def waiting(self, event: WaitingEvent) -> None:
-        """Take in that a request waits; that it is answered once is the reader's to check."""
+        """Note that a request waits; the reader checks that it is answered once."""
         self._tally.waited += not event.repeat
         self._demand_open(f"request {event.request_id!r} waits in")
 
     def refused(self, event: RefusedEvent) -> None:
-        """Take in that the pool refused a request: that counts for nobody."""
+        """Note that the pool refused a request, which counts for nobody."""
         self._demand_open(f"request {event.request_id!r} is refused by")
 
     def controlled(self, event: ControlEvent) -> None:
@@ -318,7 +318,7 @@ class PoolAudit:
             self._asleep.intersection_update(self._books.ledger.lines)
 
     def removed(self, event: RemovedEvent) -> None:
-        """Take in that the pool was removed; what comes after it is a new pool."""
+        """Close the books of a removed pool; what comes after it is a new pool."""
         self._books.miss_chunk(event.rounds)
         ledger = self._books.ledger
         if ledger is None:

@@ -315,7 +315,7 @@ class Decisions(Rewards):
         )
 
     def forget_moves(self) -> None:
-        """Take in that it was written down who is away."""
+        """Forget who came and went: it was written down."""
         if self._presence is not None:
             self._presence.moved.clear()
 

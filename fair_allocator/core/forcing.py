@@ -76,11 +76,7 @@ class Forcing(ABC):
 
     @abstractmethod
     def served(self, arm: int, round: int) -> None:
-        """Take in that `pick`'s answer was followed and the arm's pull counted."""
-
-    def refile(self, arm: int, round: int) -> None:
-        """Take in that the entitlement of an arm that is owed nothing grows otherwise now."""
-        self._wait(arm, max(round, owed_from(self._arms, self._terms, arm)))
+        """File the arm that `pick` returned anew, after its pull was counted."""
 
     def _wait(self, arm: int, since: int) -> None:
         self._filed[arm] = since

@@ -67,7 +67,7 @@ class Tournament:
             self._play(node, x)
 
     def update(self, contestant: int, x: int) -> None:
-        """Take in that a contestant's line has changed, or that it has come in."""
+        """Play a contestant's duels again: it is new, or its line has changed."""
         self._winner[self._leaves + contestant] = contestant
         self._climb(contestant, x)
 
@@ -203,7 +203,7 @@ class LineTournament:
             self._play(node, x)
 
     def update(self, contestant: int, height: float, speed: float, x: float) -> None:
-        """Take in that a contestant's line has changed, or that it has come in."""
+        """Play a contestant's duels again: it is new, or its line has changed."""
         if contestant == self._reigning:
             self._throne.height = height
             self._throne.speed = speed

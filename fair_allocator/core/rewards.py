@@ -82,7 +82,7 @@ class Rewards(Figures):
     def decline(
         self, request_id: str | Any, arm: str | Any | None = None, *, hold: bool = False
     ) -> RewardOutcome:
-        """Take in that an arm does not take its assignment; true if that was still open.
+        """End an assignment that its arm declines; true if it was still open.
 
         The pull stays counted: the arm had its chance. `arm` and `hold` are as for `expire`, but
         a request with several arms needs `arm`.

@@ -1,4 +1,4 @@
-"""What the loop tells whoever watches it: once per step or seldomer, never per record."""
+"""What the loop tells its watchers: at most once per step, never per record."""
 
 from collections.abc import Collection, Mapping, Sequence
 

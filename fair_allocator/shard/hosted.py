@@ -225,7 +225,7 @@ class HostedPool:
         return outcome
 
     def decline(self, request_id: str, arm: str | None) -> RewardOutcome:
-        """Take in that an arm does not take its assignment."""
+        """End an assignment that its arm declines."""
         hold = self.hosting.reassign and request_id in self.asked
         outcome = self.pool.decline(request_id, arm, hold=hold)
         if self.asked and not hold:

@@ -181,7 +181,7 @@ class PoolTable:
         return self.touch(name).reward(request_id, value, arm)
 
     def decline(self, name: str, request_id: str, arm: str | None) -> RewardOutcome:
-        """Take in that an arm does not take its assignment."""
+        """End an assignment that its arm declines."""
         return self.touch(name).decline(request_id, arm)
 
     def expire(self, name: str, request_id: str, arm: str | None) -> None:

@@ -151,7 +151,7 @@ class Learner:
         return [(arm, propensity), *((other, None) for other in least)]
 
     def present(self, arm: int, here: bool) -> None:
-        """Take in that an arm went away, asleep or busy, or that it is here again.
+        """Note that an arm went away, asleep or busy, or came back.
 
         A learner needs this only to be fast: what may be chosen is in `among` each time.
         """
@@ -163,7 +163,7 @@ class Learner:
         """Take in a reward, already counted in `arms`, with the assignment it answers."""
 
     def expired(self, arm: int, assignment: Assignment) -> None:
-        """Take in that a reward is no longer waited for."""
+        """Forget a pending reward: it is no longer waited for."""
 
     def state(self) -> Plain:
         """Return what the learner knows beyond `arms`, as plain data without caches."""

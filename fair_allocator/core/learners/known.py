@@ -61,7 +61,7 @@ class LeastPulled:
             heappush(self.heap, (self._arms.pulls[arm], arm))
 
     def back(self, arm: int) -> None:
-        """Take in that an arm is not away any more."""
+        """Bring an arm back that was away."""
         if arm in self._aside:
             self._aside.discard(arm)
             self.add(arm)
