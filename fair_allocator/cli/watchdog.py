@@ -32,8 +32,8 @@ ONE_MOMENT: Final = 0.2
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-class Watch:
-    """The watch over one loop.
+class Watchdog:
+    """Watches over one loop.
 
     Parameters
     ----------
@@ -58,7 +58,9 @@ class Watch:
         """Watch while the block runs; `stop` asks the loop to end. Of the main thread only."""
         awake, wake = os.pipe()
         os.set_blocking(wake, False)
-        thread = threading.Thread(target=self._watch, args=(awake, stop), name="watch", daemon=True)
+        thread = threading.Thread(
+            target=self._watch, args=(awake, stop), name="watchdog", daemon=True
+        )
         former = {number: signal.signal(number, _heard) for number in _SIGNALS}
         former_wake = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         thread.start()
