@@ -13,6 +13,7 @@ PACKAGE: Final = Path(__file__).parents[1] / "fair_allocator"
 ROOMS: Final[dict[str, set[str]]] = {
     # Each room may import those named with it, all of which stand above it: there are no cycles.
     "core": set(),
+    "client": set(),
     "text": set(),
     "errors": {"core"},
     "plugins": {"core"},
@@ -30,8 +31,8 @@ ROOMS: Final[dict[str, set[str]]] = {
         *("audit", "config", "core", "errors", "events", "log", "observe", "service", "wiring"),
     },
     "cli": {
-        *("audit", "config", "core", "demo", "errors", "events", "log", "observe", "service"),
-        *("shard", "simulate", "text", "transfer", "wiring"),
+        *("audit", "client", "config", "core", "demo", "errors", "events", "log", "observe"),
+        *("service", "shard", "simulate", "text", "transfer", "wiring"),
     },
     "__init__": {"core", "plugins"},
     "__main__": {"cli"},
