@@ -56,7 +56,9 @@ class Asker:
             for place, records in self.consumer.poll(timeout_ms=200).items():
                 take = self.take_letter if place.topic.endswith("letters") else self.take
                 for record in records:
-                    with suppress(ValueError, KeyError, TypeError):  # what others sent may be anything
+                    with suppress(
+                        ValueError, KeyError, TypeError
+                    ):  # what others sent may be anything
                         take(json.loads(record.value))
 
     def take(self, event: dict[str, Any]) -> None:
