@@ -21,6 +21,7 @@ LONGEST_RETRY_AFTER: Final = 30.0
 """Seconds: a server that wants to be left alone for longer is not waited for."""
 
 BUSY: Final = 429
+FULL: Final = "too-many-waiting"
 AWAY: Final = frozenset({502, 503, 504})
 """Answers of a server, or of what stands before it, that cannot serve now."""
 
@@ -141,11 +142,11 @@ def exchange(call: Callable[[], Call], retries: Retries) -> Talk[Reply]:
 def passes(outcome: Reply | Failure) -> bool:
     """Tell whether what went wrong may be gone at the next attempt.
 
-    A pool that takes no more requests is a refusal with a reason, and no busy server.
+    A pool in which too many requests wait is a refusal: every attempt would be a dead letter.
     """
     if isinstance(outcome, Failure) or outcome.status in AWAY:
         return True
-    return outcome.status == BUSY and (outcome.retry_after is not None or not reason_of(outcome))
+    return outcome.status == BUSY and reason_of(outcome) != FULL
 
 
 def may_repeat(call: Call, outcome: Reply | Failure) -> bool:

@@ -46,6 +46,7 @@ class FakePool:
         self._answers: dict[str, Json] = {}
         self._waiting: dict[str, Json] = {}
         self._asked: dict[str, Json] = {}
+        self._had: dict[str, list[str]] = {}
 
     def give_next(self, arms: tuple[str, ...]) -> None:
         """Let the next request get these arms."""
@@ -98,46 +99,49 @@ class FakePool:
         return [arm for arm in self._tags if eligible is None or arm in eligible]
 
     def _decide(self, request_id: str, instead_of: str | None = None) -> bool:
-        event = self._asked[request_id]
-        before = self._answers.get(request_id, {"arms": []})["arms"]
-        had = {pick["arm"] for pick in before}
+        """Give a request to arms, or a slot of it to another arm; False if nobody is free."""
+        event, had = self._asked[request_id], self._had.setdefault(request_id, [])
         free = [arm for arm in self._able(event) if arm not in self._asleep and arm not in had]
         if self._paused or not free:
             return False
         slots = 1 if instead_of else event.get("slots", 1)
-        chosen: Sequence[str] = sorted(free, key=self._given.__getitem__)[:slots]
+        chosen = tuple(sorted(free, key=self._given.__getitem__)[:slots])
         if self._wanted:
             chosen = self._wanted.pop(0)
         for arm in chosen:
             self._given[arm] += 1
+        had += chosen
         self._rounds += 1
         self._waiting.pop(request_id, None)
         self._announce(request_id, chosen, instead_of)
         return True
 
     def _announce(self, request_id: str, arms: Sequence[str], instead_of: str | None) -> None:
+        """Keep the answer, and publish the decision: of a slot it has the new arm only."""
         picks = [{"arm": arm, "reason": "learner", "propensity": 1.0} for arm in arms]
         known: Json = {
             "pool": self._name,
             "request_id": request_id,
-            "arm": arms[0],
             "round": self._rounds,
             "epoch": 1,
             "repeat": False,
         }
         if instead_of is not None:
             known["instead_of"] = instead_of
-        place = {"partition": 0, "offset": self._rounds - 1}
-        self._answers[request_id] = {**known, "status": "assigned", "arms": picks, **place}
         self._publish({"type": "assignment", **known, **picks[0], "others": picks[1:]})
+        if instead_of is not None:
+            before = self._answers[request_id]["arms"]
+            picks = [picks[0] if pick["arm"] == instead_of else pick for pick in before]
+        place = {"arm": picks[0]["arm"], "partition": 0, "offset": self._rounds - 1}
+        self._answers[request_id] = {**known, "status": "assigned", "arms": picks, **place}
 
     def decline(self, request_id: str, arm: str | None) -> None:
-        """Give a declined request to another arm, where the pool does that."""
+        """Give a declined slot to another arm, where the pool does that."""
         answer = self._answers.get(request_id)
         if answer is None or not self._reassign:
             return
         arm = arm or answer["arm"]
-        if arm in {pick["arm"] for pick in answer["arms"]}:
+        if arm in [pick["arm"] for pick in answer["arms"]]:
             self._decide(request_id, instead_of=arm)
 
     # -- controls -------------------------------------------------------------------------------
@@ -157,7 +161,8 @@ class FakePool:
             self._remove(arms)
         elif action == "configure" and arms:
             self._remove([arm for arm in self._tags if arm not in arms])
-            self._set(dict.fromkeys(arms, None))
+            tags = event.get("tags") or {}
+            self._set({arm: tags.get(arm) for arm in arms})
         for request_id in list(self._waiting):
             self._decide(request_id)
 

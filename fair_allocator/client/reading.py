@@ -52,15 +52,10 @@ def items_of(reply: Reply, count: int) -> list[Reply]:
     if reply.status != OK:
         raise error_of(reply)
     with _Reading():
-        items = [Reply(int(item["status_code"]), _headers(item), item) for item in reply.content]
+        items = [Reply(int(item["status_code"]), {}, item) for item in reply.content]
     if len(items) != count:
         raise BadAnswer(f"{len(items):,} answers to {count:,} items; {_OTHER_VERSION}")
     return items
-
-
-def _headers(item: Mapping[str, Any]) -> dict[str, str]:
-    seconds = item.get("retry_after")
-    return {} if seconds is None else {"retry-after": str(seconds)}
 
 
 def is_unknown_request(reply: Reply) -> bool:

@@ -120,7 +120,7 @@ def test_in_the_end_it_is_said_what_to_do(
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (reply(429, {"reason": "too-many-waiting"}), Refused),
+        (reply(429, {"reason": "too-many-waiting"}, retry_after="1"), Refused),
         (reply(409, {"reason": "nobody-free"}), Refused),
         (reply(413, {"title": "too large"}), Refused),
         (reply(401), Unauthorised),
@@ -295,6 +295,7 @@ def test_the_fake_gives_a_declined_request_to_somebody_else(
         answers = list(feed)
     assert (first.arm, [answer.arm for answer in answers]) == ("ann", ["ann", "bob"])
     assert answers[1].instead_of == "ann"
+    assert fake.find("p", "r").arm == "bob"
     assert server.declines == [{"request_id": "r", "pool": "p"}]
 
 
