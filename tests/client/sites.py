@@ -1,18 +1,33 @@
 """What the conformance tests run against: allocators with the same pools, in memory and real."""
 
 import itertools
+import json
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
-from fair_allocator.client import Allocator, AsyncFakeAllocator, FakeAllocator, FakeServer
+from fair_allocator.client import (
+    Allocator,
+    AsyncAllocator,
+    AsyncFakeAllocator,
+    FakeAllocator,
+    FakeServer,
+)
 from tests.client.blocking import blocking
+from tests.deploy.processes import awaited, environment, fetched, running
+from tests.support.ports import free_port
 
 ARMS = {"ann": ["french"], "bob": ["french", "trainee"], "cyd": []}
 ODD = "t ä/%2F?#&\"'\u2028 *"
 """A name that must be encoded wherever it goes."""
 
-POOLS = [ODD, *(f"pool-{number}" for number in range(60))]
+POOLS = [ODD, *(f"pool-{number}" for number in range(80))]
 """More than there are tests: each has one or two of its own."""
+
+TOKEN = "open-sesame"
+READER = "only-look"
 
 
 class Site(ABC):
@@ -31,6 +46,8 @@ class Site(ABC):
 
 
 class InMemory(Site):
+    """The fake."""
+
     def __init__(self) -> None:
         super().__init__()
         self._server = FakeServer(dict.fromkeys(POOLS, ARMS))
@@ -41,5 +58,52 @@ class InMemory(Site):
         return blocking(lambda: AsyncFakeAllocator(self._server))
 
 
-def in_memory() -> Iterator[Site]:
-    yield InMemory()
+class Served(Site):
+    """A service that runs in a process of its own."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.url = url
+
+    def client(self, kind: str, token: str | None = TOKEN) -> Allocator:
+        if kind == "sync":
+            return Allocator(self.url, token)
+        return blocking(lambda: AsyncAllocator(self.url, token))
+
+
+@contextmanager
+def serving(folder: Path, log: str, pools: str | None = None) -> Iterator[Served]:
+    """Run a service with these settings of its log while the block runs."""
+    port = free_port()
+    tokens = folder / "tokens"
+    tokens.write_text(f"all read,ask,control {TOKEN}\nreader read {READER}\n", encoding="utf-8")
+    tokens.chmod(0o600)
+    file = folder / "fair-allocator.toml"
+    file.write_text(
+        f"{log}\n[observe]\nport = {port}\ntokens_file = {json.dumps(str(tokens))}\n"
+        f"[api]\nenabled = true\n{POOL_SETTINGS if pools is None else pools}",
+        encoding="utf-8",
+    )
+    program = [sys.executable, "-m", "fair_allocator"]
+    said = folder / "said.txt"
+    with running([*program, "run", "--config", str(file)], said, environment()):
+        url = f"http://127.0.0.1:{port}"
+        awaited(lambda: fetched(f"{url}/readyz"), "ready", said)
+        yield Served(url)
+
+
+def _pool(name: str) -> str:
+    tags = ", ".join(f"{arm} = {json.dumps(tags)}" for arm, tags in ARMS.items())
+    arms = 'ann = "0.2", bob = "0.2", cyd = 0'
+    return (
+        f"[pools.{json.dumps(name, ensure_ascii=False)}]\n"
+        f'requests = "any"\narms = {{ {arms} }}\ntags = {{ {tags} }}\n'
+    )
+
+
+POOL_SETTINGS = "".join(map(_pool, POOLS))
+
+
+def embedded(folder: Path) -> str:
+    """Return the settings of an embedded log."""
+    return f"[log]\npath = {json.dumps(str(folder / 'log.db'))}\n"
