@@ -10,8 +10,8 @@ from fair_allocator.cli.printing import shown
 from fair_allocator.cli.watch import Watch
 from fair_allocator.config import Configuration, PoolGuarantee, guarantees
 from fair_allocator.observe.observer import Observer
-from fair_allocator.observe.serving import observed_aside
 from fair_allocator.service import Service, calm_collector
+from fair_allocator.serving import observed_aside
 from fair_allocator.text import counted
 from fair_allocator.wiring import log_name, open_log, service_settings
 

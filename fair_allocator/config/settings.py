@@ -239,10 +239,24 @@ class ObserveSection(_Section):
     """What a client must send as bearer token to see metrics and pools; none if it is empty."""
     token_file: Annotated[Path | None, Field(strict=False), BeforeValidator(_none)] = None
     """A file that holds the token, in place of `token`."""
+    tokens_file: Annotated[Path | None, Field(strict=False), BeforeValidator(_none)] = None
+    """A file of tokens with the rights read, ask and control, see docs/operations.md."""
+    tls_certificate_file: Annotated[Path | None, Field(strict=False), BeforeValidator(_none)] = None
+    """The server's certificate with its chain, in PEM; with it, everything is served by https."""
+    tls_key_file: Annotated[Path | None, Field(strict=False), BeforeValidator(_none)] = None
+    """The key of the certificate, in PEM."""
     max_clients: _Count = 50
     """Pages that may watch at the same time."""
+    max_connections: _Count = 1_000
+    """Connections at the same time; one more closes the one that was idle or slow longest."""
     hosts: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)] = ()
     """Names by which clients may call the server, besides addresses; if empty, by any name."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "ObserveSection":
+        if (self.tls_certificate_file is None) != (self.tls_key_file is None):
+            raise ValueError("tls_certificate_file and tls_key_file: give both or none")
+        return self
 
 
 class MetricsSection(_Section):

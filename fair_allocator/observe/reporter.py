@@ -77,6 +77,10 @@ class Reporter(Collector):
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
 
+    def close(self) -> None:
+        """Let whoever waits for the loop go on without it."""
+        self._observer.close()
+
     def digest(self, max_age: float = FRESH_SECONDS) -> Digest:
         """Return a digest at most so many seconds old, as far as that may cost and is answered."""
         with self._one_at_a_time:
