@@ -148,9 +148,11 @@ def observed(
     health = Health(observer, service.stuck_seconds, service.poll_seconds)
 
     def make_parts(access: "Access") -> "list[Part]":
-        reporter = Reporter(observer, configuration.metrics, truth)
+        more = make_more(access) if make_more else ()
+        collectors = [collector for part in more for collector in part.collectors]
+        reporter = Reporter(observer, configuration.metrics, truth, collectors)
         pages = Pages(reporter, health, access, configuration.observe.max_clients)
-        return [*(make_more(access) if make_more else ()), pages.part]
+        return [*more, pages.part]
 
     with serving(configuration, make_parts) as url:
         yield url

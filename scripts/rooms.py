@@ -27,14 +27,15 @@ ROOMS: Final[dict[str, set[str]]] = {
     "wiring": {"config", "errors", "events", "log", "service", "shard"},
     "observe": {"config", "core", "errors", "events", "log", "service", "shard", "web"},
     "serving": {"config", "observe", "web"},
+    "front": {"config", "errors", "events", "log", "web"},
     "simulate": {"config", "core", "errors", "text"},
     "demo": {
         *("audit", "config", "core", "errors", "events", "log", "observe", "service", "serving"),
         *("wiring",),
     },
     "cli": {
-        *("audit", "config", "core", "demo", "errors", "events", "log", "observe", "service"),
-        *("serving", "shard", "simulate", "text", "transfer", "wiring"),
+        *("audit", "config", "core", "demo", "errors", "events", "front", "log", "observe"),
+        *("service", "serving", "shard", "simulate", "text", "transfer", "web", "wiring"),
     },
     "__init__": {"core", "plugins"},
     "__main__": {"cli"},

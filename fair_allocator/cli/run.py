@@ -5,6 +5,7 @@ import logging
 from typing import Final
 
 from fair_allocator.cli import logs
+from fair_allocator.cli.api import make_api
 from fair_allocator.cli.options import Subparsers, add_command, add_config, configuration_of
 from fair_allocator.cli.printing import shown
 from fair_allocator.cli.watch import Watch
@@ -57,7 +58,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     service = Service(open_log(configuration), settings, heartbeat=beat, probe=observer)
     logger.info("%s", _served(configuration))
-    with observed_aside(configuration, observer), watch.over(service.stop):
+    with (
+        observed_aside(configuration, observer, make_api(configuration)),
+        watch.over(service.stop),
+    ):
         service.run()
     logger.info("stopped; the next start goes on from here")
     return 0

@@ -259,6 +259,23 @@ class ObserveSection(_Section):
         return self
 
 
+class ApiSection(_Section):
+    """Section ``api``."""
+
+    enabled: Annotated[bool | None, BeforeValidator(_none)] = None
+    """Whether `run` serves the HTTP API; "none": on the embedded log it does, on Kafka not."""
+    max_in_flight: _Count = 10_000
+    """Events that clients wait for at the same time; beyond it they are told to come later."""
+    max_wait_seconds: Annotated[float, Field(gt=0, le=600)] = 60.0
+    """Seconds for which a client may wait for an answer."""
+    remembered_answers: _Count = 50_000
+    """Requests whose answers are kept in memory, for clients that ask for them again."""
+    look_back_records: Annotated[int, Field(ge=0)] = 10_000
+    """Records of each output's partition that are read at the start, to know recent answers."""
+    max_streams: _Count = 100
+    """Streams of assignments at the same time."""
+
+
 class MetricsSection(_Section):
     """Section ``metrics``."""
 
@@ -347,6 +364,8 @@ class Configuration(_Section):
     """What is published for the audit."""
     observe: ObserveSection = ObserveSection()
     """Where metrics, health and the page are served."""
+    api: ApiSection = ApiSection()
+    """What the HTTP API allows."""
     metrics: MetricsSection = MetricsSection()
     """How many series there may be."""
     pools: dict[Name, PoolConfiguration] = {}

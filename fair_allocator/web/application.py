@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes
 
+from prometheus_client.registry import Collector
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -52,11 +53,13 @@ class Part:
     """Routes, and what must run on the server's event loop while they are served.
 
     `running` is entered before the first request. When it is left, answers under way should come to
-    an end: they have `Bounds.end_seconds` for it, and then they are broken off.
+    an end: they have `Bounds.end_seconds` for it, and then they are broken off. `collectors` has
+    its metrics, for whichever part serves them.
     """
 
     routes: Sequence[BaseRoute]
     running: Callable[[], AbstractAsyncContextManager[Any]] | None = None
+    collectors: Sequence[Collector] = ()
 
 
 class Application:
