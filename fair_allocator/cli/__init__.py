@@ -22,6 +22,7 @@ __all__ = ["main"]
 _COMMANDS: Final = {
     "demo": "fair_allocator.cli.demo",
     "run": "fair_allocator.cli.run",
+    "gateway": "fair_allocator.cli.gateway",
     "check-config": "fair_allocator.cli.check_config",
     "topics": "fair_allocator.cli.topics",
     "ask": "fair_allocator.cli.ask",

@@ -5,13 +5,14 @@ import logging
 from typing import Final
 
 from fair_allocator.cli import logs
+from fair_allocator.cli.api import make_api
 from fair_allocator.cli.options import Subparsers, add_command, add_config, configuration_of
 from fair_allocator.cli.printing import shown
 from fair_allocator.cli.watchdog import Watchdog
 from fair_allocator.config import Configuration, PoolGuarantee, guarantees
 from fair_allocator.observe.observer import Observer
-from fair_allocator.observe.serving import observed_aside
 from fair_allocator.service import Service, calm_collector
+from fair_allocator.serving import observed_aside
 from fair_allocator.text import counted
 from fair_allocator.wiring import log_name, open_log, service_settings
 
@@ -57,7 +58,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     service = Service(open_log(configuration), settings, heartbeat=beat, probe=observer)
     logger.info("%s", _served(configuration))
-    with observed_aside(configuration, observer), watchdog.over(service.stop):
+    with (
+        observed_aside(configuration, observer, make_api(configuration)),
+        watchdog.over(service.stop),
+    ):
         service.run()
     logger.info("stopped; the next start goes on from here")
     return 0
