@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from fair_allocator.client import (
 )
 from tests.client.blocking import blocking
 from tests.deploy.processes import awaited, environment, fetched, running
+from tests.support.kafka_logs import fresh_settings, make_topics
 from tests.support.ports import free_port
 
 ARMS = {"ann": ["french"], "bob": ["french", "trainee"], "cyd": []}
@@ -59,11 +61,12 @@ class InMemory(Site):
 
 
 class Served(Site):
-    """A service that runs in a process of its own."""
+    """A server in a process of its own."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, process: "subprocess.Popen[bytes]") -> None:
         super().__init__()
         self.url = url
+        self.process = process
 
     def client(self, kind: str, token: str | None = TOKEN) -> Allocator:
         if kind == "sync":
@@ -71,25 +74,31 @@ class Served(Site):
         return blocking(lambda: AsyncAllocator(self.url, token))
 
 
-@contextmanager
-def serving(folder: Path, log: str, pools: str | None = None) -> Iterator[Served]:
-    """Run a service with these settings of its log while the block runs."""
-    port = free_port()
+def configured(folder: Path, log: str, pools: str | None = None, api: bool = True) -> Path:
+    """Write a configuration with these settings of its log; return the file."""
     tokens = folder / "tokens"
     tokens.write_text(f"all read,ask,control {TOKEN}\nreader read {READER}\n", encoding="utf-8")
     tokens.chmod(0o600)
     file = folder / "fair-allocator.toml"
     file.write_text(
-        f"{log}\n[observe]\nport = {port}\ntokens_file = {json.dumps(str(tokens))}\n"
-        f"[api]\nenabled = true\n{POOL_SETTINGS if pools is None else pools}",
+        f"{log}\n[observe]\ntokens_file = {json.dumps(str(tokens))}\n"
+        f"[api]\nenabled = {json.dumps(api)}\n{POOL_SETTINGS if pools is None else pools}",
         encoding="utf-8",
     )
-    program = [sys.executable, "-m", "fair_allocator"]
-    said = folder / "said.txt"
-    with running([*program, "run", "--config", str(file)], said, environment()):
+    return file
+
+
+@contextmanager
+def serving(file: Path, command: str = "run", port: int | None = None) -> Iterator[Served]:
+    """Run a service, or a gateway, while the block runs."""
+    port = port or free_port()
+    said = file.with_name(f"{command}-{port}.txt")
+    program = [sys.executable, "-m", "fair_allocator", command, "--config", str(file)]
+    variables = environment(FAIR_ALLOCATOR_OBSERVE__PORT=str(port))
+    with running(program, said, variables) as process:
         url = f"http://127.0.0.1:{port}"
         awaited(lambda: fetched(f"{url}/readyz"), "ready", said)
-        yield Served(url)
+        yield Served(url, process)
 
 
 def _pool(name: str) -> str:
@@ -107,3 +116,14 @@ POOL_SETTINGS = "".join(map(_pool, POOLS))
 def embedded(folder: Path) -> str:
     """Return the settings of an embedded log."""
     return f"[log]\npath = {json.dumps(str(folder / 'log.db'))}\n"
+
+
+def on_kafka(broker: str, client: str) -> str:
+    """Return the settings of a log on Kafka with topics of its own, and make these."""
+    settings = fresh_settings(broker)
+    make_topics(settings, 2)
+    return (
+        f'[log]\nkind = "{client}"\npartitions = 2\n[service]\npoll_seconds = 0.05\n'
+        f'[kafka]\nbootstrap_servers = "{broker}"\ntopic_prefix = "{settings.topic_prefix}"\n'
+        f'group = "{settings.group}"\n'
+    )
