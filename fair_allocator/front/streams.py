@@ -40,7 +40,9 @@ CHUNK_RECORDS: Final = 500
 """Records that are read at once."""
 
 _KIND: Final = b'{"type":"assignment",'
-_LAST_ID: Final = re.compile(r"\d{1,6}:\d{1,18}(,\d{1,6}:\d{1,18})*")
+_PLACE: Final = r"\d{1,6}:(?:-1|\d{1,18})"
+_LAST_ID: Final = re.compile(f"{_PLACE}(,{_PLACE})*")
+"""Partitions with the offset of the last event; -1 if there was none yet."""
 
 Positions = dict[int, int]
 """By partition, the offset of the last record that was sent."""
@@ -49,8 +51,8 @@ Positions = dict[int, int]
 def last_id(text: str) -> Positions | None:
     """Return where a stream was cut off; None if that is no id of an event.
 
-    >>> last_id("0:12,3:4")
-    {0: 12, 3: 4}
+    >>> last_id("0:12,3:-1")
+    {0: 12, 3: -1}
     """
     if not _LAST_ID.fullmatch(text):
         return None
@@ -107,14 +109,19 @@ class Stream:
             self._bytes = 0
             return None if self._cut_off else records
 
+    def begin(self) -> bytes:
+        """Return an event without data, whose id says from where on this reader is sent all."""
+        return b": assignments as they are committed\nid: %b\n\n" % self._place()
+
+    def _place(self) -> bytes:
+        return ",".join(f"{at}:{offset}" for at, offset in sorted(self.sent.items())).encode()
+
     def encode(self, record: Record) -> bytes:
         """Return a record as an event; its id says how far this reader is."""
         self.sent[record.partition] = record.offset
-        if self.key is None:
-            id = ",".join(f"{at}:{offset}" for at, offset in sorted(self.sent.items()))
-        else:
-            id = f"{record.partition}:{record.offset}"
-        return b"id: %b\ndata: %b\n\n" % (id.encode(), record.value or b"")
+        one = b"%d:%d" % (record.partition, record.offset)
+        id = self._place() if self.key is None else one
+        return b"id: %b\ndata: %b\n\n" % (id, record.value or b"")
 
 
 class Streams:
@@ -190,7 +197,7 @@ class Streams:
         return response
 
     async def _events(self, stream: Stream, missed: "_Reading") -> AsyncIterator[bytes]:
-        yield b": assignments as they are committed\n\n"
+        yield stream.begin()
         with suppress(LogError):  # the reader comes back, and is told then
             async for records in missed:
                 yield b"".join(map(stream.encode, records))

@@ -267,6 +267,18 @@ def test_a_watch_of_all_pools_sees_every_one(allocator: Allocator, site: Site, p
         assert set(islice(feed, 2)) == sent
 
 
+def test_a_watch_of_all_pools_goes_on_where_another_one_ended(
+    allocator: Allocator, site: Site, pool: str
+) -> None:
+    with allocator.watch() as feed:
+        first = assigned(allocator, pool)
+        assert next(feed) == first
+        place = feed.last_id
+    sent = [assigned(allocator, name) for name in (pool, site.pool(), site.pool())]
+    with allocator.watch(after=place) as feed:
+        assert set(islice(feed, 3)) == set(sent)
+
+
 # -- figures ------------------------------------------------------------------------------------
 
 

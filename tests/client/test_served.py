@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+import httpx
 import pytest
 
 from fair_allocator.audit import Audit
 from fair_allocator.cli import main
 from fair_allocator.client import Allocator, Assignment, Unauthorised
+from fair_allocator.client.events import EventReader
 from fair_allocator.config import load
 from fair_allocator.wiring import open_client
 from tests.client.sites import READER, TOKEN, Served, configured, embedded, serving
@@ -90,6 +92,22 @@ def test_tail_shows_what_is_asked_meanwhile(
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert all(line.startswith("pool-2  ") for line in lines)
+
+
+@pytest.mark.parametrize("path", ["/v1/assignments", "/v1/pools/pool-4/assignments"])
+def test_a_watch_that_is_cut_off_before_its_first_event_misses_nothing(
+    served: Served, path: str
+) -> None:
+    headers = {"Accept": "text/event-stream", "Authorization": f"Bearer {TOKEN}"}
+    with httpx.stream("GET", served.url + path, headers=headers, timeout=scaled(30)) as stream:
+        reader = EventReader()
+        (beginning,) = reader.feed(next(stream.iter_bytes()))
+    assert beginning.data is None
+    with served.client("sync") as allocator:
+        answer = allocator.assign("pool-4", wait=scaled(DEADLINE))
+        pool = "pool-4" if "pools" in path else None
+        with allocator.watch(pool, after=beginning.id) as feed:
+            assert answer in islice(feed, 2)
 
 
 def test_a_service_that_is_killed_is_asked_again_with_the_same_id(tmp_path: Path) -> None:
