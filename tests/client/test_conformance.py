@@ -23,6 +23,8 @@ from fair_allocator.client import (
 from tests.client.sites import ARMS, ODD, Site
 from tests.support.pace import deadline, scaled
 
+pytestmark = pytest.mark.xdist_group("client-conformance")
+
 DEADLINE = 60.0
 
 

@@ -23,6 +23,8 @@ from tests.support.ports import free_port
 from tests.support.signals import kill
 from tests.unit.test_examples import EXAMPLES, loaded
 
+pytestmark = pytest.mark.xdist_group("client-served")
+
 DEADLINE = 60.0
 Capture = pytest.CaptureFixture[str]
 

@@ -22,6 +22,8 @@ POOLS = [f"pool-{number}" for number in range(6)]
 PARTITIONS = 3
 LIMIT_SECONDS = 180.0
 
+pytestmark = pytest.mark.xdist_group("native-examples")
+
 
 @pytest.fixture(scope="module")
 def served(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
