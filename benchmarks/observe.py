@@ -48,12 +48,16 @@ from fair_allocator.log.sqlite import SqliteLog
 from fair_allocator.observe.exposition import PoolsText
 from fair_allocator.observe.figures import work_out
 from fair_allocator.observe.health import Health
-from fair_allocator.observe.http import Access, Server
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.reporter import Reporter
+from fair_allocator.observe.routes import Pages
 from fair_allocator.observe.tallies import Tallies
 from fair_allocator.observe.view import View, look
 from fair_allocator.service import Service, calm_collector
+from fair_allocator.web.access import Access
+from fair_allocator.web.application import Application
+from fair_allocator.web.bounds import Bounds
+from fair_allocator.web.server import Server
 
 PAGES = 20
 SORTS = ("worst", "name", "rounds")
@@ -153,7 +157,7 @@ class Seen:
         self.size = len(text)
 
     def receive(self, page: socket.socket) -> None:
-        self.events += page.recv(1 << 20).startswith(b"data:")
+        self.events += b"\ndata:" in page.recv(1 << 20)
 
 
 @contextmanager
@@ -265,7 +269,8 @@ def slowdown(pools: int, arms: int, turns: int) -> list[object]:
     results: dict[str, list[Turn]] = {"alone": [], "watched": []}
     seen: list[Seen] = []
     with serving(pools, arms, observer) as (service, log, path):
-        server = Server("127.0.0.1", 0, Reporter(observer), Health(observer, 60), Access())
+        part = Pages(Reporter(observer), Health(observer, 60), Access()).part
+        server = Server("127.0.0.1", 0, Application([part], Access(), Bounds()))
         loop = Loop(service, log, path, pools)
 
         def turn() -> Turn:

@@ -59,7 +59,8 @@ def _is_heavy(item: pytest.Item) -> bool:
     if "chaos" in item.path.parts or not HEAVY.isdisjoint(used):
         return True
     given = getattr(item, "callspec", None)
-    return "log_factory" in used and given is not None and given.id.startswith(ON_KAFKA)
+    chosen = "log_factory" in used or "site" in used
+    return chosen and given is not None and given.id.startswith(ON_KAFKA)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,8 @@ from fair_allocator.cli.options import (
     configuration_of,
 )
 from fair_allocator.cli.printing import print_json, print_table, shown
-from fair_allocator.config import TEMPLATE, PoolGuarantee, guarantees, token_of
+from fair_allocator.config import TEMPLATE, PoolGuarantee, guarantees
+from fair_allocator.serving import check_files
 from fair_allocator.wiring import service_settings
 
 
@@ -37,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Check."""
     configuration = configuration_of(arguments)
     service_settings(configuration, configuration.log.partitions)
-    token_of(configuration.observe)
+    check_files(configuration.observe)
     pools = guarantees(configuration)
     for pool in pools:
         for warning in pool.warnings:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BufferedIOBase
 from pathlib import Path
-from typing import ClassVar, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, cast
 
-from fair_allocator.config import Configuration, load
 from fair_allocator.errors import FairAllocatorError
+
+if TYPE_CHECKING:
+    from fair_allocator.config import Configuration
 
 PROGRAM: Final = "fair-allocator"
 
@@ -67,8 +69,11 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, for a script")
 
 
-def configuration_of(arguments: argparse.Namespace) -> Configuration:
+def configuration_of(arguments: argparse.Namespace) -> "Configuration":
     """Return the configuration a command was called with."""
+    # Only here: the commands that ask a server need none, and are to answer at once.
+    from fair_allocator.config import load
+
     return load(arguments.config, os.environ)
 
 

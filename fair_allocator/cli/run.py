@@ -5,13 +5,14 @@ import logging
 from typing import Final
 
 from fair_allocator.cli import logs
+from fair_allocator.cli.api import make_api
 from fair_allocator.cli.options import Subparsers, add_command, add_config, configuration_of
 from fair_allocator.cli.printing import shown
-from fair_allocator.cli.watch import Watch
+from fair_allocator.cli.watchdog import Watchdog
 from fair_allocator.config import Configuration, PoolGuarantee, guarantees
 from fair_allocator.observe.observer import Observer
-from fair_allocator.observe.serving import observed_aside
 from fair_allocator.service import Service, calm_collector
+from fair_allocator.serving import observed_aside
 from fair_allocator.text import counted
 from fair_allocator.wiring import log_name, open_log, service_settings
 
@@ -47,17 +48,20 @@ def run(arguments: argparse.Namespace) -> int:
         configuration, configuration.log.partitions, arguments.accept_offsets
     )
     logs.set_up()
-    watch = Watch(configuration.service.stuck_seconds, configuration.service.drain_seconds)
+    watchdog = Watchdog(configuration.service.stuck_seconds, configuration.service.drain_seconds)
     calm_collector()
     observer = Observer()
 
     def beat() -> None:
-        watch.beat()
+        watchdog.beat()
         observer.beat()
 
     service = Service(open_log(configuration), settings, heartbeat=beat, probe=observer)
     logger.info("%s", _served(configuration))
-    with observed_aside(configuration, observer), watch.over(service.stop):
+    with (
+        observed_aside(configuration, observer, make_api(configuration)),
+        watchdog.over(service.stop),
+    ):
         service.run()
     logger.info("stopped; the next start goes on from here")
     return 0

@@ -1,118 +1,152 @@
-"""Watches over the service's loop: stops it on signals, ends the process if it is stuck.
+"""`watch`: where the pools of a running service stand, in the terminal."""
 
-A thread of its own reads the signals, so that even a loop that hangs in a system call can be
-ended. Ending at once loses nothing: a commit happened or it did not (delivered at least once, what
-it publishes may come twice).
-"""
-
-import faulthandler
-import logging
-import os
-import select
-import signal
-import threading
+import argparse
+import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
 
-from fair_allocator.errors import EX_SOFTWARE
+from fair_allocator.cli.options import BadUsage, Subparsers, add_command
+from fair_allocator.cli.printing import shown
+from fair_allocator.cli.remote import add_server, server_of
+from fair_allocator.text import counted
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from rich.table import Table
 
-LOOKS: Final = 10
-"""Looks without a beat before a loop counts as stuck; a suspended process does not look."""
+    from fair_allocator.client import Allocator
 
-LAST_WORDS_SECONDS: Final = 5.0
-"""How long a report may take; what the loop hangs on may be standard error itself."""
+Figures = Mapping[str, Any]
 
-ONE_MOMENT: Final = 0.2
-"""Seconds in which signals count as one: some supervisors send theirs to the group as well."""
-
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_BAR: Final = 30
+"""Characters of a whole bar."""
 
 
-class Watch:
-    """The watch over one loop.
+def add(subparsers: Subparsers) -> None:
+    """Declare the command."""
+    parser = add_command(
+        subparsers,
+        "watch",
+        "show where the pools of a running service stand, live",
+        "Shows a table of the pools with the worst first: rounds, the worst shortfall beside what\n"
+        "is promised, requests that wait, arms that sleep. With --pool, or if there is only one\n"
+        "pool, the shares of its arms. Renewed until Ctrl-C; shown once without a terminal.",
+        "watch --pool tasks",
+        run,
+    )
+    parser.add_argument("--pool", metavar="NAME", help="only this one, with its arms")
+    parser.add_argument("--search", default="", metavar="TEXT", help="only pools named like this")
+    parser.add_argument(
+        "--every", type=float, default=2.0, metavar="SECONDS", help="between two looks (2)"
+    )
+    parser.add_argument("--once", action="store_true", help="look once")
+    add_server(parser)
 
-    Parameters
-    ----------
-    stuck_seconds
-        Without a beat for so long, the stacks are written and the process exits 70.
-    drain_seconds
-        How long the loop may take to end after the first signal; then likewise.
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look, again and again."""
+    from rich.console import Console
+    from rich.live import Live
+
+    if not arguments.every > 0:
+        raise BadUsage(f"--every is a number of seconds, got {arguments.every:g}")
+    console = Console()
+    with server_of(arguments) as allocator:
+        table = _look(allocator, arguments)
+        if arguments.once or not sys.stdout.isatty():
+            console.print(table)
+            return 0
+        with Live(table, console=console, auto_refresh=False, screen=True) as live:
+            while True:
+                time.sleep(arguments.every)
+                live.update(_look(allocator, arguments), refresh=True)
+
+
+def _look(allocator: "Allocator", arguments: argparse.Namespace) -> "Table":
+    if arguments.pool is not None:
+        return _arms(allocator.pool(arguments.pool))
+    figures = allocator.pools(arguments.search)
+    rows = figures["pools"]["rows"]
+    if len(rows) == 1:
+        return _arms(allocator.pool(rows[0]["name"]))
+    return _pools(figures)
+
+
+def _table(title: str, caption: str, *columns: str) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    # Names come from producers: as texts they are shown, and not obeyed.
+    table = Table(title=Text(title), caption=Text(caption), title_justify="left")
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="right" if place else "left")
+    return table
+
+
+def _add(table: "Table", *cells: str) -> None:
+    from rich.text import Text
+
+    table.add_row(*map(Text, cells))
+
+
+def _pools(figures: Figures) -> "Table":
+    pools = figures["pools"]
+    title = f"{counted(pools['total'], 'pool')}, {datetime.now():%H:%M:%S}"
+    more = f"page {pools['page']} of {pools['pages']}: --search" if pools["pages"] > 1 else ""
+    table = _table(
+        title, more, "pool", "rounds", "arms", "short by", "of", "waiting", "asleep", "busy"
+    )
+    for row in pools["rows"]:
+        _add(table, _name(row), f"{row['rounds']:,}", f"{row['arms']:,}", *_standing(row))
+    return table
+
+
+def _name(row: Figures) -> str:
+    return f"{shown(row['name'])}{' (paused)' if row['paused'] else ''}"
+
+
+def _standing(row: Figures) -> list[str]:
+    bound = "-" if row["bound"] is None else f"{row['bound']:,}"
+    return [
+        f"{row['worst']:,}" if row["worst"] is not None else "-",
+        bound,
+        *(f"{row[name]:,}" for name in ("waiting", "asleep", "busy")),
+    ]
+
+
+def _arms(figures: Figures) -> "Table":
+    short, bound, waiting, asleep, busy = _standing(figures)
+    title = (
+        f"{_name(figures)}: {counted(figures['rounds'], 'round')}, short by {short} of {bound}, "
+        f"{waiting} waiting, {asleep} asleep, {busy} busy, {datetime.now():%H:%M:%S}"
+    )
+    page = figures["page"]
+    more = f"{len(page['rows']):,} of {counted(page['total'], 'arm')}" if page["pages"] > 1 else ""
+    table = _table(title, more, "arm", "share", "quota", "short by", "pulls", "", "")
+    table.columns[-1].justify = "left"
+    for row in page["rows"]:
+        _add(
+            table,
+            shown(row["name"]),
+            f"{row['share']:.1%}",
+            f"{row['quota']:.1%}",
+            f"{row['short']:,}",
+            f"{row['pulls']:,}",
+            row["state"],
+            _bar(row["share"], row["quota"]),
+        )
+    return table
+
+
+def _bar(share: float, quota: float) -> str:
+    """Draw a share, with a mark where the quota is.
+
+    >>> _bar(0.5, 0.2), _bar(0.1, 0.2)
+    ('######|########', '###   |')
     """
-
-    def __init__(self, stuck_seconds: float, drain_seconds: float) -> None:
-        self._stuck_seconds = stuck_seconds
-        self._drain_seconds = drain_seconds
-        self._beats = 0
-        self._stopped_at: float | None = None
-
-    def beat(self) -> None:
-        """Say that the loop gets on."""
-        self._beats += 1
-
-    @contextmanager
-    def over(self, stop: Callable[[], None]) -> Iterator[None]:
-        """Watch while the block runs; `stop` asks the loop to end. Of the main thread only."""
-        awake, wake = os.pipe()
-        os.set_blocking(wake, False)
-        thread = threading.Thread(target=self._watch, args=(awake, stop), name="watch", daemon=True)
-        former = {number: signal.signal(number, _heard) for number in _SIGNALS}
-        former_wake = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        thread.start()
-        try:
-            yield
-        finally:
-            signal.set_wakeup_fd(former_wake)
-            for number, handler in former.items():
-                signal.signal(number, handler)
-            os.close(wake)
-            thread.join()
-            os.close(awake)
-
-    def _watch(self, awake: int, stop: Callable[[], None]) -> None:
-        beats, idle = self._beats, 0
-        while True:
-            pause = self._stuck_seconds / LOOKS
-            if self._stopped_at is not None:
-                pause = max(0.0, self._stopped_at + self._drain_seconds - time.monotonic())
-            if select.select([awake], [], [], pause)[0]:
-                numbers = os.read(awake, 64)
-                if not numbers:
-                    return
-                for number in numbers:
-                    self._signalled(signal.Signals(number), stop)
-            elif self._stopped_at is not None:
-                _give_up(f"did not end within {self._drain_seconds:g} s (service.drain_seconds)")
-            elif self._beats != beats:
-                beats, idle = self._beats, 0
-            else:
-                idle += 1
-                if idle >= LOOKS:
-                    _give_up(f"stuck for {self._stuck_seconds:g} s (service.stuck_seconds)")
-
-    def _signalled(self, number: signal.Signals, stop: Callable[[], None]) -> None:
-        if number not in _SIGNALS:
-            return
-        now = time.monotonic()
-        if self._stopped_at is None:
-            self._stopped_at = now
-            stop()
-            logger.info("%s: draining; once more ends at once, and loses nothing", number.name)
-        elif now - self._stopped_at > ONE_MOMENT:
-            os._exit(128 + number)
-
-
-def _heard(_number: int, _frame: object) -> None:
-    """Let a signal be noticed; the thread reads which one it was."""
-
-
-def _give_up(why: str) -> None:
-    end = threading.Timer(LAST_WORDS_SECONDS, os._exit, (EX_SOFTWARE,))
-    end.daemon = True
-    end.start()
-    logger.critical("%s: ending here, the journal has all that was committed", why)
-    faulthandler.dump_traceback(2, all_threads=True)
-    os._exit(EX_SOFTWARE)
+    length, mark = round(min(share, 1.0) * _BAR), round(min(quota, 1.0) * _BAR)
+    cells = ["#" if place < length else " " for place in range(max(length, mark + 1))]
+    if quota > 0:
+        cells[mark] = "|"
+    return "".join(cells).rstrip()

@@ -5,6 +5,7 @@ from fair_allocator.config.loading import load
 from fair_allocator.config.secret import secret_of, token_of
 from fair_allocator.config.settings import (
     TEMPLATE,
+    ApiSection,
     AuditSection,
     Configuration,
     KafkaSection,
@@ -19,6 +20,7 @@ from fair_allocator.config.settings import (
 )
 
 __all__ = [
+    "ApiSection",
     "AuditSection",
     "Configuration",
     "example",

@@ -21,7 +21,8 @@ from fair_allocator.errors import ConfigurationError
 FILE_VARIABLE: Final = PREFIX + "CONFIG"
 """The variable that names the file."""
 
-_NOT_SETTINGS: Final = {FILE_VARIABLE, PREFIX + "REQUIRE_ALL"}
+_NOT_SETTINGS: Final = {PREFIX + name for name in ("CONFIG", "REQUIRE_ALL", "TOKEN", "URL")}
+"""Variables of the commands and of the tests."""
 
 _KUBERNETES: Final = re.compile(
     r"\w+_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)=.*|\w+_PORT=\w+://.*"

@@ -239,10 +239,41 @@ class ObserveSection(_Section):
     """What a client must send as bearer token to see metrics and pools; none if it is empty."""
     token_file: Annotated[Path | None, Field(strict=False), BeforeValidator(_none)] = None
     """A file that holds the token, in place of `token`."""
+    tokens_file: Annotated[Path | None, Field(strict=False), BeforeValidator(_none)] = None
+    """A file of tokens with the rights read, ask and control, see docs/operations.md."""
+    tls_certificate_file: Annotated[Path | None, Field(strict=False), BeforeValidator(_none)] = None
+    """The server's certificate with its chain, in PEM; with it, everything is served by https."""
+    tls_key_file: Annotated[Path | None, Field(strict=False), BeforeValidator(_none)] = None
+    """The key of the certificate, in PEM."""
     max_clients: _Count = 50
     """Pages that may watch at the same time."""
+    max_connections: _Count = 1_000
+    """Connections at the same time; one more closes the one that was idle or slow longest."""
     hosts: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)] = ()
     """Names by which clients may call the server, besides addresses; if empty, by any name."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "ObserveSection":
+        if (self.tls_certificate_file is None) != (self.tls_key_file is None):
+            raise ValueError("tls_certificate_file and tls_key_file: give both or none")
+        return self
+
+
+class ApiSection(_Section):
+    """Section ``api``."""
+
+    enabled: Annotated[bool | None, BeforeValidator(_none)] = None
+    """Whether `run` serves the HTTP API; "none": on the embedded log it does, on Kafka not."""
+    max_in_flight: _Count = 10_000
+    """Events that clients wait for at the same time; beyond it they are told to come later."""
+    max_wait_seconds: Annotated[float, Field(gt=0, le=600)] = 60.0
+    """Seconds for which a client may wait for an answer."""
+    remembered_answers: _Count = 50_000
+    """Requests whose answers are kept in memory, for clients that ask for them again."""
+    look_back_records: Annotated[int, Field(ge=0)] = 10_000
+    """Records of each output's partition that are read at the start, to know recent answers."""
+    max_streams: _Count = 100
+    """Streams of assignments at the same time."""
 
 
 class MetricsSection(_Section):
@@ -333,6 +364,8 @@ class Configuration(_Section):
     """What is published for the audit."""
     observe: ObserveSection = ObserveSection()
     """Where metrics, health and the page are served."""
+    api: ApiSection = ApiSection()
+    """What the HTTP API allows."""
     metrics: MetricsSection = MetricsSection()
     """How many series there may be."""
     pools: dict[Name, PoolConfiguration] = {}

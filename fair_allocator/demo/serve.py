@@ -18,8 +18,8 @@ from fair_allocator.demo.scenarios import SCENARIOS
 from fair_allocator.demo.world import World
 from fair_allocator.errors import LogUnavailable
 from fair_allocator.observe.observer import Observer
-from fair_allocator.observe.serving import observed
 from fair_allocator.service import Service
+from fair_allocator.serving import observed
 from fair_allocator.wiring import open_log, service_settings
 
 _LAST_WORDS: Final = 2_000

@@ -8,6 +8,7 @@ from fair_allocator.log.base import (
     RECORD_BYTES,
     TOPICS,
     Committed,
+    Follower,
     Incoming,
     Log,
     LogClient,
@@ -19,6 +20,7 @@ from fair_allocator.log.base import (
 
 __all__ = [
     "Committed",
+    "Follower",
     "HINT_BYTES",
     "Incoming",
     "INPUTS",

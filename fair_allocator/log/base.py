@@ -109,6 +109,25 @@ class Committed(NamedTuple):
     hint: str
 
 
+class Closable(ABC):
+    """What is closed at the end of a `with` block."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the log; closing twice does no harm."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
 class Ownership(Protocol):
     """Who is told which partitions the service owns.
 
@@ -138,7 +157,7 @@ class Ownership(Protocol):
         """Forget partitions, which belong to another already: nothing can be committed for them."""
 
 
-class Log(ABC):
+class Log(Closable):
     """The service's side of the log.
 
     Not thread-safe: every method is called on one thread at a time, the one that polls. `open`
@@ -293,19 +312,32 @@ class Log(ABC):
         What was not committed is as if it had never been polled.
         """
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+class Follower(Closable):
+    """Reads committed records of some places as they come; used by one thread."""
+
+    @property
+    @abstractmethod
+    def positions(self) -> Mapping[Place, int]:
+        """The position of each place: past what was returned, and past what is not for readers."""
+
+    @abstractmethod
+    def poll(self, timeout_seconds: float, limit: int) -> list[Record]:
+        """Return the next records, at most `limit`, each place's in the order of its offsets.
+
+        Returns as soon as there is a record, and without one when the time has passed, or earlier.
+        As with `Log.poll`, no place starves.
+
+        Raises
+        ------
+        OffsetGone
+            If what is to be read next was trimmed.
+        LogUnavailable
+            If the log does not answer. Polling again goes on from the same positions.
+        """
 
 
-class LogClient(ABC):
+class LogClient(Closable):
     """Anyone's side of the log: to send inputs, and to read any topic.
 
     Not thread-safe: give each thread its own. Appending while one reads is fine.
@@ -355,24 +387,17 @@ class LogClient(ABC):
         """
 
     @abstractmethod
+    def follow(self, positions: Mapping[Place, int]) -> Follower:
+        """Return what reads these places from these positions on, as their records come.
+
+        It is the caller's to close, before this client is. A position that the log does not hold
+        any more is an `OffsetGone` here or in the first poll.
+        """
+
+    @abstractmethod
     def start_offset(self, topic: str, partition: int) -> int:
         """Return the position of the oldest record that was not trimmed."""
 
     @abstractmethod
     def end_offset(self, topic: str, partition: int) -> int:
         """Return the position after the newest committed record."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Let go of the log; closing twice does no harm."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

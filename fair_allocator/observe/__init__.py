@@ -12,10 +12,11 @@ history     the recent past of a few numbers, for the charts
 api         the JSON of the page
 pacing      how often a client may be answered
 reporter    views turned into figures, metrics, JSON and history: each once, for all clients
-http        the server: limits, paths, the token
+streams     what watching pages are sent, once a second
+routes      the paths, and the rights they need
 page/       the page itself
 
 Data goes one way: the loop copies what changed since the last view when somebody has asked for
-one, right after a commit; everything else happens on the threads of those who asked. So a scrape
+one, right after a commit; everything else happens on threads of its own. So a scrape
 sees committed state only, never half a step, and the loop waits for nobody.
 """

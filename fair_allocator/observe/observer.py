@@ -54,6 +54,7 @@ class Observer(Probe):
         self._last_read: dict[Place, int] = {}
         self._view = View()
         self._asked = False
+        self._closed = False
         self._published = threading.Condition()
 
     # -- for everyone else --------------------------------------------------------------------
@@ -63,8 +64,14 @@ class Observer(Probe):
         with self._published:
             number = self._view.number
             self._asked = True
-            self._published.wait_for(lambda: self._view.number > number, seconds)
+            self._published.wait_for(lambda: self._closed or self._view.number > number, seconds)
             return self._view
+
+    def close(self) -> None:
+        """Keep nobody waiting for a view any more: nobody is told of it."""
+        with self._published:
+            self._closed = True
+            self._published.notify_all()
 
     @property
     def serving(self) -> bool:

@@ -47,7 +47,8 @@ class Reporter(Collector):
 
     How often there is a new digest depends on what digests cost, never on what is asked of them:
     nobody can keep the others from news. `pacing` is for whoever answers clients: it is told what
-    each client's answers cost, and says when it may have another.
+    each client's answers cost, and says when it may have another. `more` has metrics of others,
+    which are shown beside its own.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Reporter(Collector):
         observer: Observer,
         caps: MetricsSection | None = None,
         truth: Truth | None = None,
+        more: Iterable[Collector] = (),
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -75,7 +77,13 @@ class Reporter(Collector):
         self._one_at_a_time = threading.RLock()
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
+        for collector in more:
+            self._registry.register(collector)
         ProcessCollector(registry=self._registry)
+
+    def close(self) -> None:
+        """Let whoever waits for the loop go on without it."""
+        self._observer.close()
 
     def digest(self, max_age: float = FRESH_SECONDS) -> Digest:
         """Return a digest at most so many seconds old, as far as that may cost and is answered."""

@@ -1,15 +1,14 @@
-"""Sends every watching page what is new, once a second, all of them from one thread.
+"""Sends every watching page what is new, once a second, all of it made in one go.
 
-A thread for each page would wake and wait for its socket by itself, and every time one does, the
-loop has to give way.
+A page that has not taken its last event is not given another; one that takes none for too long is
+cut off by the server.
 """
 
+import asyncio
 import logging
-import socket
-import threading
-import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, Final
 
 from fair_allocator.observe import api
 from fair_allocator.observe.reporter import Reporter
@@ -19,80 +18,96 @@ logger = logging.getLogger(__name__)
 STREAM_SECONDS: Final = 1.0
 """Between two events of a stream."""
 
-SEND_SECONDS: Final = 30.0
-"""How long a page may take for an event."""
-
 _NO_NEWS: Final = b":\n\n"
 """A word nevertheless, so that both sides know of each other."""
+
+Aside = Callable[..., Awaitable[Any]]
+"""Calls a function with arguments on the thread that may wait for the loop."""
 
 
 class _Page:
     """One that watches: what it wishes for, and how far it has been told."""
 
-    def __init__(self, connection: socket.socket, client: str, wish: api.ClientWish) -> None:
-        self.connection = connection
+    def __init__(self, client: str, wish: api.ClientWish) -> None:
         self.client = client
         self.wish = wish
         self.told: int | None = None
         """The number of the view it was told of last."""
-        self.unsent = b""
-        self.since = 0.0
-        self.left = threading.Event()
+        self.news: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=1)
+        """None when there is no more to come."""
 
 
 class Streams:
-    """The pages that watch; `follow` is called on any thread, `run` on one of its own."""
+    """The pages that watch, at most `most`; all on the server's event loop."""
 
-    def __init__(self, reporter: Reporter, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, reporter: Reporter, aside: Aside, most: int) -> None:
         self._reporter = reporter
-        self._monotonic = monotonic
-        self._pages: list[_Page] = []
+        self._aside = aside
+        self._most = most
+        self._pages: set[_Page] = set()
         self._ended = False
-        self._lock = threading.Lock()
 
-    def follow(self, connection: socket.socket, client: str, wish: api.ClientWish) -> None:
-        """Send events to a connection, the first one at once; return when it is over."""
-        page = _Page(connection, client, wish)
-        connection.sendall(self._news(page))
-        connection.setblocking(False)
-        with self._lock:
-            if self._ended:
-                return
-            self._pages.append(page)
-        page.left.wait()
+    def has_room(self) -> bool:
+        """Tell whether one more may watch."""
+        return len(self._pages) < self._most
 
-    def run(self, ending: threading.Event) -> None:
-        """Send until it ends."""
-        while not ending.wait(STREAM_SECONDS):
-            with self._lock:
-                pages = list(self._pages)
-            gone = {page for page in pages if not self._goes_on(page)}
-            with self._lock:
-                self._pages = [page for page in self._pages if page not in gone]
-            for page in gone:
-                page.left.set()
-        with self._lock:
-            self._ended = True
-            for page in self._pages:
-                page.left.set()
+    @property
+    def watching(self) -> int:
+        """How many pages watch."""
+        return len(self._pages)
 
-    def _goes_on(self, page: _Page) -> bool:
-        """Send a page what it takes without waiting; tell whether it is still there."""
-        now = self._monotonic()
+    def follow(self, client: str, wish: api.ClientWish) -> AsyncIterator[bytes]:
+        """Return what a page is sent, the first event at once."""
+        page = _Page(client, wish)
+        self._pages.add(page)  # before anything is awaited: there is room for it now
+        return self._follow(page)
+
+    async def _follow(self, page: _Page) -> AsyncIterator[bytes]:
         try:
-            if not page.unsent:
-                page.unsent, page.since = self._news(page), now
-            page.unsent = page.unsent[page.connection.send(page.unsent) :]
-        except BlockingIOError:
-            pass
-        except OSError:
-            return False
+            yield await self._aside(self._tell, page)
+            while not self._ended and (news := await page.news.get()) is not None:
+                yield news
+        finally:
+            self._pages.discard(page)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Tell the pages while the block runs; then let them go."""
+        telling = asyncio.create_task(self._run())
+        try:
+            yield
+        finally:
+            self._ended = True
+            telling.cancel()
+            await asyncio.wait([telling])
+            for page in self._pages:
+                if page.news.full():
+                    page.news.get_nowait()
+                page.news.put_nowait(None)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(STREAM_SECONDS)
+            # One whose first event is still being made has nothing to follow yet.
+            pages = [page for page in self._pages if page.told is not None and page.news.empty()]
+            if not pages:
+                continue
+            for page, news in zip(pages, await self._aside(self._tell_all, pages), strict=True):
+                if page.news.empty():
+                    page.news.put_nowait(news)
+
+    def _tell_all(self, pages: Iterable[_Page]) -> list[bytes | None]:
+        return [self._try_to_tell(page) for page in pages]
+
+    def _try_to_tell(self, page: _Page) -> bytes | None:
+        try:
+            return self._tell(page)
         except Exception:
             logger.exception("a page could not be told the news")
-            return False
-        return not page.unsent or now - page.since < SEND_SECONDS
+            return None
 
-    def _news(self, page: _Page) -> bytes:
+    def _tell(self, page: _Page) -> bytes:
+        """Return the next event of a page, made on the thread that may wait."""
         if self._reporter.pacing.wait(page.client):
             return _NO_NEWS
         before = page.told

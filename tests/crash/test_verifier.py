@@ -1,12 +1,12 @@
 """The verifier finds what is wrong with a log: each case spoils a good one in one place."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
-from fair_allocator.log.base import TOPICS, Incoming, LogClient, Record
+from fair_allocator.log.base import TOPICS, Follower, Incoming, LogClient, Place, Record
 from tests.support.served import ARMS, START, Served
 from tests.support.verifier import Broken, Rules, verify
 
@@ -33,6 +33,9 @@ class Copy(LogClient):
         self, topic: str, partition: int, start: int | None = None, stop: int | None = None
     ) -> Iterator[Record]:
         return iter(self.topics[topic])
+
+    def follow(self, positions: Mapping[Place, int]) -> Follower:
+        raise NotImplementedError
 
     def start_offset(self, topic: str, partition: int) -> int:
         return 0

@@ -92,6 +92,9 @@ class Member:
     def reader(self) -> "FakeReader":
         return FakeReader(self)
 
+    def tailer(self, positions: Mapping[Place, int]) -> "FakeTailer":
+        return FakeTailer(self, positions)
+
     def group_reader(self, listener: GroupListener) -> "FakeGroupReader":
         return FakeGroupReader(self, listener)
 
@@ -152,6 +155,23 @@ class FakeReader(_Connection):
         return self.member.cluster.read(place, start, limit)
 
     def rest(self) -> None: ...
+
+
+class FakeTailer(_Connection):
+    def __init__(self, member: Member, positions: Mapping[Place, int]) -> None:
+        super().__init__(member)
+        self._positions = dict(positions)
+
+    def poll(self, _timeout: float, limit: int) -> list[list[Record]]:
+        self.member.happen("tail")
+        blocks = []
+        for place, at in self._positions.items():
+            records, self._positions[place] = self.member.cluster.read(place, at, limit)
+            blocks += [records] if records else []
+        return blocks
+
+    def position(self, place: Place) -> int:
+        return self._positions[place]
 
 
 class FakeGroupReader(_Connection):

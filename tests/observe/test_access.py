@@ -7,10 +7,10 @@ import pytest
 
 from fair_allocator.config import ObserveSection, load, token_of
 from fair_allocator.errors import ConfigurationError
-from fair_allocator.observe import http
-from fair_allocator.observe.http import Access
-from tests.observe.test_http import connect, get, raw, status
-from tests.observe.watched import ARMS, Watched, watched
+from fair_allocator.web.access import Access
+from fair_allocator.web.hosts import is_local
+from tests.observe.test_http import connect, get, headers, raw, status
+from tests.observe.watched import ARMS, Watched, reading, watched
 
 
 @pytest.fixture
@@ -21,24 +21,26 @@ def site(tmp_path: Path) -> Iterator[Watched]:
 
 def called(site: Watched, host: str) -> int:
     """Call the server by a name; return the status of its answer."""
-    return status(raw(site, f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()))
+    return status(
+        raw(site, f"GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+    )
 
 
 # -- names ------------------------------------------------------------------------------------
 
 
-def test_elsewhere_than_on_loopback_any_name_will_do(site: Watched) -> None:
+def test_elsewhere_than_on_loopback_any_name_will_do(tmp_path: Path) -> None:
     """A cluster calls the service by names of its own; there a token keeps others out."""
-    assert site.server.is_local
-    assert not http._is_loopback("0.0.0.0")
-    site.server.is_local = False
-    assert called(site, "allocator-0.example") == 200
+    assert is_local("127.0.0.1")
+    assert is_local("localhost")
+    assert not is_local("0.0.0.0")
+    with watched(tmp_path, {"crew": {"arms": ARMS}}, access=Access(local=False)) as site:
+        assert called(site, "allocator-0.example") == 200
 
 
 def test_elsewhere_than_on_loopback_only_the_names_given_will_do(tmp_path: Path) -> None:
-    access = Access(hosts=frozenset({"allocator.example"}))
+    access = Access(hosts=frozenset({"allocator.example"}), local=False)
     with watched(tmp_path, {"crew": {"arms": ARMS}}, access=access) as site:
-        site.server.is_local = False
         for host in ("allocator.example", "Allocator.Example:9464", "localhost:80"):
             assert called(site, host) == 200
         for host in ("10.1.2.3:9464", "[fd00::1]:9464"):  # as a kubelet and Prometheus call it
@@ -81,7 +83,7 @@ def test_a_token_that_no_client_could_send_is_refused(tmp_path: Path, token: str
 
 def test_any_other_token_can_be_sent(tmp_path: Path) -> None:
     token = token_of(ObserveSection.model_validate({"token": "! correct horse ~"}))
-    with watched(tmp_path, {"crew": {"arms": ARMS}}, access=Access(token)) as site:
+    with watched(tmp_path, {"crew": {"arms": ARMS}}, access=reading(token)) as site:
         assert status(get(site, "/metrics", f"Authorization: Bearer {token}")) == 200
         assert status(get(site, "/metrics")) == 401
 
@@ -90,11 +92,11 @@ def test_any_other_token_can_be_sent(tmp_path: Path) -> None:
 
 
 def test_a_client_that_costs_too_much_is_told_when_to_come_back(site: Watched) -> None:
-    site.server.reporter.pacing.spent("127.0.0.1", 10.0)
+    site.reporter.pacing.spent("127.0.0.1", 10.0)
     for path in ("/api/v1/pools", "/api/v1/pools/crew"):
         answer = get(site, path)
         assert status(answer) == 429
-        assert b"Retry-After: " in answer
+        assert "retry-after" in headers(answer)
     assert status(get(site, "/metrics")) == status(get(site, "/readyz")) == 200
     with connect(site) as page:  # one that watches is kept, and hears that there is nothing new
         page.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")

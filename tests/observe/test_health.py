@@ -9,7 +9,7 @@ from fair_allocator.config import Configuration, LogSection, ObserveSection
 from fair_allocator.errors import CommitFailed, ConfigurationError, LogUnavailable
 from fair_allocator.observe.health import STEP_SECONDS, Health, Verdict
 from fair_allocator.observe.observer import Observer
-from fair_allocator.observe.serving import observed
+from fair_allocator.serving import observed
 from tests.support.served import ARMS, Served
 
 GOOD = Verdict(True, "ok")

@@ -12,16 +12,13 @@ from fair_allocator.core.requests import Assignment
 from fair_allocator.errors import CommitFailed
 from fair_allocator.log.base import JOURNAL, Outgoing
 from fair_allocator.log.sqlite import SqliteLog
-from fair_allocator.observe.health import Health
-from fair_allocator.observe.http import Access, Server
 from fair_allocator.observe.observer import Observer
-from fair_allocator.observe.reporter import Reporter
 from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, Draft
 from fair_allocator.shard.operations import Configured, Decided
 from tests.crash.faulty_log import Nobody
 from tests.deploy.processes import awaited
 from tests.observe.conftest import Visitor
-from tests.observe.watched import ARMS, Watched, watched
+from tests.observe.watched import ARMS, Watched, page_server, reading, watched
 
 POOLS: dict[str, dict[str, Any]] = {"crew": {"arms": ARMS}, "spare": {"arms": {"only": 1}}}
 HOSTILE = (
@@ -147,7 +144,7 @@ def test_the_page_survives_a_restart_and_never_shows_an_old_answer_as_new(
     tmp_path: Path, visit: Visitor
 ) -> None:
     with watched(tmp_path, POOLS) as site:
-        port = site.server.server_port
+        port = site.server.port
         page = visit(site.url)
         answer(page, "Every guarantee is kept")
         page.evaluate("window.untouched = true")
@@ -186,9 +183,7 @@ def test_events_that_show_an_old_state_are_no_word(site: Watched, visit: Visitor
 
 def test_before_the_first_step_nothing_is_claimed(visit: Visitor) -> None:
     observer = Observer()
-    with Server(
-        "127.0.0.1", 0, Reporter(observer), Health(observer, 60.0), Access()
-    ).running() as server:
+    with page_server(observer)[0].running() as server:
         page = visit(server.url)
         expect(page.locator("#answer-why")).to_have_text(
             "It has not served yet, it may be restoring."
@@ -197,7 +192,7 @@ def test_before_the_first_step_nothing_is_claimed(visit: Visitor) -> None:
 
 
 def test_a_token_is_asked_for_and_then_all_is_shown(tmp_path: Path, visit: Visitor) -> None:
-    with watched(tmp_path, POOLS, access=Access("secret")) as site:
+    with watched(tmp_path, POOLS, access=reading("secret")) as site:
         page = visit(site.url)
         field = page.get_by_label("This service asks for a token")
         expect(field).to_be_focused()

@@ -12,11 +12,16 @@ from fair_allocator.config import MetricsSection
 from fair_allocator.log.base import Incoming
 from fair_allocator.log.sqlite import SqliteClient, SqliteLog
 from fair_allocator.observe.health import Health
-from fair_allocator.observe.http import Access, Server
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.reporter import Reporter
+from fair_allocator.observe.routes import MOST_PAGES, Pages
 from fair_allocator.service import FilePool, Service, ServiceSettings
 from fair_allocator.shard import ShardSettings
+from fair_allocator.web.access import Access, Right
+from fair_allocator.web.application import Application
+from fair_allocator.web.bounds import Bounds
+from fair_allocator.web.server import Server
+from fair_allocator.web.tokens import Token, Tokens
 from tests.deploy.processes import awaited
 from tests.observe.scraped import Samples, parsed
 from tests.support.pace import scaled
@@ -25,11 +30,33 @@ Pools = Mapping[str, Mapping[str, Any]]
 ARMS = {"ann": "1/2", "bob": "1/4", "cyd": 0}
 
 
+def reading(token: str) -> Access:
+    """Return the access of those who send a token."""
+    return Access(Tokens([Token.of("reader", [Right.READ], token)]))
+
+
+def page_server(
+    observer: Observer,
+    caps: MetricsSection | None = None,
+    access: Access | None = None,
+    bounds: Bounds | None = None,
+    port: int = 0,
+    pages: int = MOST_PAGES,
+) -> tuple[Server, Reporter]:
+    """Return a server of what is observed, and its reporter."""
+    access, bounds, reporter = access or Access(), bounds or Bounds(), Reporter(observer, caps)
+    part = Pages(reporter, Health(observer, 60.0), access, pages).part
+    return Server("127.0.0.1", port, Application([part], access, bounds), bounds), reporter
+
+
 class Watched:
     """What a test sends to a service and sees of it."""
 
-    def __init__(self, server: Server, client: SqliteClient, service: Service) -> None:
+    def __init__(
+        self, server: Server, reporter: Reporter, client: SqliteClient, service: Service
+    ) -> None:
         self.server = server
+        self.reporter = reporter
         self.url = server.url
         self.client = client
         self.service = service
@@ -81,6 +108,8 @@ def watched(
     *,
     caps: MetricsSection | None = None,
     access: Access | None = None,
+    bounds: Bounds | None = None,
+    pages: int = MOST_PAGES,
     port: int = 0,
     partitions: int = 1,
     partitioner: str = "murmur2",
@@ -97,14 +126,12 @@ def watched(
     service = Service(
         SqliteLog(path, partitions), settings, heartbeat=observer.beat, probe=observer
     )
-    server = Server(
-        "127.0.0.1", port, Reporter(observer, caps), Health(observer, 60.0), access or Access()
-    )
+    server, reporter = page_server(observer, caps, access, bounds, port, pages)
     loop = threading.Thread(target=service.run)
     with server.running(), SqliteClient(path, partitions) as client:
         loop.start()
         try:
-            yield Watched(server, client, service)
+            yield Watched(server, reporter, client, service)
         finally:
             service.stop()
             loop.join()

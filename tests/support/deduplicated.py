@@ -6,10 +6,10 @@ by its partition, its request's offset and whom it replaces, and so is a dead le
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fair_allocator.log.base import OUTPUTS, LogClient, Record
+from fair_allocator.log.base import OUTPUTS, Follower, LogClient, Place, Record
 from tests.support.requirement import require
 
 
@@ -49,6 +49,9 @@ class Deduplicated(LogClient):
 
     def append_many(self, *_: Any, **__: Any) -> list[tuple[int, int]]:
         raise NotImplementedError("it only reads")
+
+    def follow(self, positions: Mapping[Place, int]) -> Follower:
+        raise NotImplementedError("it reads what is there")
 
     def start_offset(self, topic: str, partition: int) -> int:
         return self._client.start_offset(topic, partition)

@@ -26,6 +26,11 @@ COMMANDS = [
         ["send", what]
         for what in ("request", "reward", "control", "requests", "rewards", "controls")
     ),
+    ["ask"],
+    ["reward"],
+    ["decline"],
+    ["tail"],
+    ["watch"],
     ["audit"],
     ["inspect"],
     ["dead-letters"],

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fair_allocator.cli import logs
-from fair_allocator.cli.watch import ONE_MOMENT, Watch
+from fair_allocator.cli.watchdog import ONE_MOMENT, Watchdog
 from fair_allocator.log import JOURNAL
 from fair_allocator.shard.journal import MANIFEST
 from tests.support.cli_log import DEADLINE, Process, Site, eventually
@@ -107,7 +107,7 @@ def _insist(process: Process, number: signal.Signals) -> int:
 def test_signals_of_one_moment_count_as_one() -> None:
     stopped = threading.Event()
     former = signal.getsignal(signal.SIGTERM)
-    with Watch(600, 600).over(stopped.set):
+    with Watchdog(600, 600).over(stopped.set):
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
         assert stopped.wait(scaled(DEADLINE))

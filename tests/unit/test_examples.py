@@ -1,10 +1,13 @@
 """The examples of the documentation run, and do what they say."""
 
 import importlib.util
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from fair_allocator.client import FakeAllocator, FakeServer
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
@@ -35,6 +38,16 @@ def test_the_task_queue_gets_three_answers_to_every_task(
     assert printed[-1] == "every guarantee was kept at every round"
 
 
-def test_the_task_queue_is_short() -> None:
-    lines = (EXAMPLES / "task_queue.py").read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= 100
+@pytest.mark.parametrize(("name", "most"), [("task_queue", 100), ("crowd", 60)])
+def test_an_example_is_short(name: str, most: int) -> None:
+    lines = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= most
+
+
+def test_the_crowd_gives_three_answers_to_every_task() -> None:
+    pool = tomllib.loads((EXAMPLES / "crowd.toml").read_text("utf-8"))["pools"]["crowd"]
+    with FakeAllocator(FakeServer({"crowd": pool["tags"]}, reassign=True)) as allocator:
+        crowd = loaded("crowd").main(allocator, tasks=40)
+    assert crowd.did.total() == 3 * 40
+    assert crowd.declined.total() > 0
+    assert crowd.did.keys() == pool["arms"].keys(), "somebody got nothing"

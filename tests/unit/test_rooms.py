@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,6 +121,17 @@ def test_modules_that_are_named_by_a_text_are_of_the_same_room() -> None:
             if isinstance(value, str) and re.fullmatch(r"fair_allocator(\.\w+)+", value):
                 room = value.split(".")[1]
                 assert room in (room_of(path), "learners"), f"{path.name} names {value}"
+
+
+def test_the_client_needs_nothing_of_the_package_but_itself() -> None:
+    """It is a distribution of its own, too, under another name."""
+    for path in (PACKAGE / "client").glob("**/*.py"):
+        for name in imports(parse(path)):
+            allowed = name.startswith(".") and not name.startswith("..")
+            root = name.split(".")[0]
+            assert allowed or root == "httpx" or root in sys.stdlib_module_names, (
+                f"{path.name} imports {name}"
+            )
 
 
 def test_there_is_a_core() -> None:

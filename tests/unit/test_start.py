@@ -10,14 +10,17 @@ import pytest
 NOT_YET = (
     "fair_allocator.audit",
     "fair_allocator.demo",
-    "fair_allocator.observe.http",
     "fair_allocator.observe.reporter",
+    "fair_allocator.observe.routes",
     "fair_allocator.simulate",
-    "http.server",
+    "fair_allocator.web.server",
+    "httptools",
     "matplotlib",
     "numpy",
     "prometheus_client",
     "rich",
+    "starlette",
+    "uvicorn",
 )
 """What takes long to load, and is needed later or by others."""
 

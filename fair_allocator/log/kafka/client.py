@@ -1,12 +1,13 @@
 """Anyone's side of the log on Kafka."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from uuid import uuid4
 
 from fair_allocator.errors import LogUnavailable
-from fair_allocator.log.base import JOURNAL, TOPICS, Incoming, LogClient, Record
+from fair_allocator.log.base import JOURNAL, TOPICS, Incoming, LogClient, Place, Record
 from fair_allocator.log.kafka.driver import Admin, Appended, Driver, DriverError, Writer
+from fair_allocator.log.kafka.following import KafkaFollower
 from fair_allocator.log.kafka.reading import Scanner, gone, reaching
 from fair_allocator.log.kafka.settings import KafkaSettings
 from fair_allocator.log.kafka.topics import partitions_of
@@ -102,6 +103,11 @@ class KafkaClient(LogClient):
         if topic == JOURNAL:
             return self._scanner.journal(partition, start, stop, end)
         return self._scanner.scan(place, start, stop)
+
+    def follow(self, positions: Mapping[Place, int]) -> KafkaFollower:
+        self._require_open()
+        with reaching(self._settings):
+            return KafkaFollower(self._driver, self._settings, positions)
 
     def start_offset(self, topic: str, partition: int) -> int:
         self._require_open()

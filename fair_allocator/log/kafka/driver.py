@@ -162,6 +162,19 @@ class Reader(Protocol):
         """Let go of the connection."""
 
 
+class Tailer(Protocol):
+    """Reads what is committed of many places side by side, as it comes; a member of no group."""
+
+    def poll(self, timeout: float, limit: int) -> list[list[Record]]:
+        """Return blocks of records, each of one place, as soon as there are any."""
+
+    def position(self, place: Place) -> int:
+        """Return the position of what is read next, past what is not for readers."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+
+
 class GroupReader(Protocol):
     """A member of the group that reads the inputs."""
 
@@ -242,6 +255,9 @@ class Driver(Protocol):
 
     def reader(self) -> Reader:
         """Connect, to read anything."""
+
+    def tailer(self, positions: Mapping[Place, int]) -> Tailer:
+        """Connect, to read places on from these positions."""
 
     def group_reader(self, listener: GroupListener) -> GroupReader:
         """Connect, and ask for a share of the inputs."""

@@ -1,8 +1,8 @@
 """Anyone's side of the embedded log."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from fair_allocator.log.base import Incoming, LogClient, Record
+from fair_allocator.log.base import Incoming, LogClient, Place, Record
 from fair_allocator.log.partitioner import Placing
 from fair_allocator.log.sqlite.storage import (
     BUSY_SECONDS,
@@ -13,6 +13,7 @@ from fair_allocator.log.sqlite.storage import (
     wall_clock,
 )
 from fair_allocator.log.sqlite.store import gone
+from fair_allocator.log.sqlite.tail import SqliteFollower
 
 
 class SqliteClient(LogClient):
@@ -79,6 +80,9 @@ class SqliteClient(LogClient):
             first if start is None else start,
             end if stop is None else min(stop, end),
         )
+
+    def follow(self, positions: Mapping[Place, int]) -> SqliteFollower:
+        return SqliteFollower(self._store, positions)
 
     def start_offset(self, topic: str, partition: int) -> int:
         return self._store.stream(topic, partition).start

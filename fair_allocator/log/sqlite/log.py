@@ -25,15 +25,12 @@ from fair_allocator.log.sqlite.storage import (
     storage_of,
     wall_clock,
 )
-from fair_allocator.log.sqlite.store import CHUNK_BYTES, Store, gone
+from fair_allocator.log.sqlite.store import Store, gone
+from fair_allocator.log.sqlite.tail import Tail
 from fair_allocator.log.sqlite.trim import Trimmer, cost
 
 CHECK_BYTES: Final = 64 * 2**20
 """Up to which size a service reads the whole file for damage when it opens it."""
-
-SHORTEST_PAUSE: Final = 0.000_5
-LONGEST_PAUSE: Final = 0.005
-"""Seconds between two looks for new records; an idle service takes about 2 % of a core."""
 
 
 class SqliteLog(Log):
@@ -71,9 +68,6 @@ class SqliteLog(Log):
         self._clock = clock
         self._opened: Store | None = None
         self._owned = range(0)
-        self._positions: dict[tuple[str, int], int] = {}
-        self._seen_all_at: tuple[int, int] | None = None
-        self._read_bytes = 0
         self._ahead: list[Outgoing] = []
 
     def open(self, handler: Ownership) -> None:
@@ -88,9 +82,8 @@ class SqliteLog(Log):
         self._opened = store
         self._handler = handler
         self._owned = range(0)
-        self._positions.clear()
+        self._tail = Tail(store, INPUTS)
         self._ahead.clear()
-        self._seen_all_at = None
 
     @property
     def _store(self) -> Store:
@@ -108,45 +101,12 @@ class SqliteLog(Log):
         deadline = time.monotonic() + timeout_seconds
         if self._ahead:
             self._ahead.clear()
-            self._positions.clear()
+            self._tail.positions.clear()
         if not self._owned:
             self._owned = range(self.partitions)
             self._handler.gained(self._owned)
-        pause = SHORTEST_PAUSE
-        while True:
-            records = self._take(limit)
-            left = deadline - time.monotonic()
-            if records or left <= 0:
-                return records
-            time.sleep(min(pause, left))
-            pause = min(pause * 1.5, LONGEST_PAUSE)
-
-    def _take(self, limit: int) -> list[Record]:
-        version = self._store.version()
-        if version == self._seen_all_at:
-            return []
-        ends = self._store.ends(INPUTS)
-        # Whoever is served goes to the end of the line, so that a limit below its length is fair.
-        line = [name for name, position in self._positions.items() if position < ends[name]]
-        if not line:
-            self._seen_all_at = version
-            return []
-        backlog = {name: ends[name] - self._positions[name] for name in line[:limit]}
-        blocks: list[list[Record]] = []
-        room = CHUNK_BYTES
-        for (topic, partition), share in _shares(backlog, limit).items():
-            start = self._positions[topic, partition]
-            blocks.append(self._store.read(topic, partition, start, start + share, share, room))
-            room -= cost(blocks[-1])
-            if room <= 0:
-                break
-        self._read_bytes += CHUNK_BYTES - room
-        # Not before everything was read: an error must not skip anything.
-        for block in blocks:
-            topic, partition, offset, *_ = block[-1]
-            del self._positions[topic, partition]
-            self._positions[topic, partition] = offset + 1
-        return by_time(blocks)
+        blocks = self._tail.poll(deadline - time.monotonic(), limit)
+        return by_time(blocks) if blocks else []
 
     def committed(self, partition: int) -> Committed:
         streams = {topic: self._store.stream(topic, partition) for topic in INPUTS}
@@ -167,8 +127,8 @@ class SqliteLog(Log):
             position = offsets.get(topic, start)
             self._require_within(topic, partition, position, start, end)
             positions[topic, partition] = position
-        self._positions.update(positions)
-        self._seen_all_at = None
+        self._tail.positions.update(positions)
+        self._tail.look_again()
         return {topic: position for (topic, _), position in positions.items()}
 
     def journal_start(self, partition: int) -> int:
@@ -181,7 +141,7 @@ class SqliteLog(Log):
 
     def behind(self) -> dict[tuple[str, int], int]:
         ends = self._store.ends(INPUTS)
-        return {place: ends[place] - at for place, at in self._positions.items()}
+        return {place: ends[place] - at for place, at in self._tail.positions.items()}
 
     def _require_within(
         self, topic: str, partition: int, position: int, start: int, end: int
@@ -217,7 +177,7 @@ class SqliteLog(Log):
                 raise LogError(f"partition {min(alien)} is not owned")
             yield
         except LogError as error:
-            self._positions.clear()
+            self._tail.positions.clear()
             self._ahead.clear()
             if isinstance(error, LogCorrupt | LogReadOnly):
                 raise
@@ -236,8 +196,8 @@ class SqliteLog(Log):
             given = store.insert([(*record, now) for record in outgoing])
             connection.executemany("UPDATE streams SET committed = ? WHERE base = ?", moved)
             connection.executemany("INSERT OR REPLACE INTO hints VALUES (?, ?)", hints.items())
-            self._trimmer.step(self._read_bytes + cost(outgoing), now)
-        self._read_bytes = 0
+            self._trimmer.step(self._tail.read_bytes + cost(outgoing), now)
+        self._tail.read_bytes = 0
         return given
 
     def trim_journal(self, partition: int, before: int) -> None:
@@ -256,12 +216,3 @@ class SqliteLog(Log):
             self._opened = None
             self._owned = range(0)
             self._undo.close()
-
-
-def _shares(backlog: Mapping[tuple[str, int], int], limit: int) -> dict[tuple[str, int], int]:
-    """Divide the limit evenly; what the shorter backlogs leave goes to the longer ones."""
-    shares = dict.fromkeys(backlog, 0)
-    for rank, name in enumerate(sorted(backlog, key=backlog.__getitem__)):
-        shares[name] = min(backlog[name], -(-limit // (len(backlog) - rank)))
-        limit -= shares[name]
-    return shares

@@ -4,14 +4,17 @@ import errno
 import fcntl
 import os
 import sqlite3
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from typing import Final, Self
+from weakref import WeakValueDictionary
 
 from fair_allocator.errors import LogLocked, LogReadOnly, LogUnavailable
+from fair_allocator.log.sqlite.bell import Bell
 from fair_allocator.log.sqlite.store import Door, Store, holds_log, is_busy, log_error
 
 BUSY_SECONDS: Final = 30.0
@@ -22,6 +25,10 @@ PAUSE: Final = 0.000_3
 
 JOURNAL_BYTES: Final = 16 * 2**20
 """To what the write-ahead log is cut after a large transaction; usually it stays below 6 MB."""
+
+_bells: Final[WeakValueDictionary[str, Bell]] = WeakValueDictionary()
+"""One for each file that this process has opened."""
+_bells_lock: Final = threading.Lock()
 
 Path = str | os.PathLike[str]
 Clock = Callable[[], int]
@@ -148,6 +155,12 @@ class File(Storage):
             raise log_error(self.path, error) from error
 
 
+def _bell_of(path: str) -> Bell:
+    """Return the bell that everyone in this process has for a file."""
+    with _bells_lock:
+        return _bells.setdefault(os.path.realpath(path), Bell())
+
+
 class _Turnstile(Door):
     """Lets the writers of a file in one after the other.
 
@@ -159,7 +172,7 @@ class _Turnstile(Door):
     """
 
     def __init__(self, connection: sqlite3.Connection, path: str, busy_seconds: float) -> None:
-        super().__init__(connection, path)
+        super().__init__(connection, path, _bell_of(path))
         self._busy_seconds = busy_seconds
         self._identity = self._look()
         self._turnstile: int | None = None
@@ -231,6 +244,7 @@ class Memory(Storage):
         self._door = Door(
             sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False),
             "the log in memory",
+            Bell(),
         )
         self._claimed = False
 

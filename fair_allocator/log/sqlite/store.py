@@ -24,6 +24,7 @@ from fair_allocator.errors import (
     OffsetGone,
 )
 from fair_allocator.log.base import RECORD_BYTES, TOPICS, Record
+from fair_allocator.log.sqlite.bell import Bell
 
 APPLICATION_ID: Final = 0x46414C47
 """Marks the file as ours in SQLite's header ("FALG")."""
@@ -83,13 +84,16 @@ class Door:
         In autocommit mode, usable from any thread.
     name
         What error messages call the log.
+    bell
+        Rung after every commit.
     lock
         Held by whoever uses the connection.
     """
 
-    def __init__(self, connection: sqlite3.Connection, name: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, name: str, bell: Bell) -> None:
         self.connection = connection
         self.name = name
+        self.bell = bell
         self.lock = threading.RLock()
 
     def begin(self) -> None:
@@ -110,6 +114,7 @@ class Store:
     def __init__(self, door: Door, partitions: int | None) -> None:
         self.name = door.name
         self.connection = door.connection
+        self.bell = door.bell
         self._door = door
         self._closed = False
         if partitions is not None and not 0 < partitions <= MAX_PARTITIONS:
@@ -224,6 +229,7 @@ class Store:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise
+        self.bell.ring()
 
     def version(self) -> tuple[int, int]:
         """Return what differs whenever anyone has committed something in between."""

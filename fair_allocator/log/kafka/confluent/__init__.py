@@ -5,6 +5,7 @@ Callbacks run within the calls of this room, on the thread that made them.
 
 import logging
 import time
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from fair_allocator.log.base import JOURNAL
 from fair_allocator.log.kafka.confluent.admin import Admin
 from fair_allocator.log.kafka.confluent.bounded import GrowingLimit
 from fair_allocator.log.kafka.confluent.common import translated
-from fair_allocator.log.kafka.confluent.reading import GroupReader, Reader
+from fair_allocator.log.kafka.confluent.reading import GroupReader, Reader, Tailer
 from fair_allocator.log.kafka.confluent.writing import STORING_SECONDS, Transactions, Writer
 from fair_allocator.log.kafka.driver import (
     POLL_BYTES,
@@ -24,6 +25,7 @@ from fair_allocator.log.kafka.driver import (
     READ_WAIT_MS,
     REQUEST_BYTES,
     GroupListener,
+    Place,
     Unreachable,
     milliseconds,
 )
@@ -108,6 +110,15 @@ class Confluent:
                 fetch_wait_max_ms=READ_WAIT_MS,
             )
             return Reader(consumer, self._topics)
+
+    def tailer(self, positions: Mapping[Place, int]) -> Tailer:
+        with translated():
+            consumer = self._consumer(
+                self._settings.group,  # which it does not join
+                max_partition_fetch_bytes=POLL_BYTES,
+                fetch_wait_max_ms=POLL_WAIT_MS,
+            )
+            return Tailer(consumer, self._topics, positions)
 
     def group_reader(self, listener: GroupListener) -> GroupReader:
         settings = self._settings

@@ -130,6 +130,28 @@ class Reader:
             self._source.consumer.close()
 
 
+class Tailer:
+    """See `driver.Tailer`."""
+
+    def __init__(
+        self, consumer: Consumer, topics: Mapping[str, str], positions: Mapping[Place, int]
+    ) -> None:
+        self._source = source = _Source(consumer, topics)
+        source.positions |= positions
+        consumer.assign([source.at(place, offset) for place, offset in positions.items()])
+
+    def poll(self, timeout: float, limit: int) -> list[list[Record]]:
+        with translated():
+            return list(self._source.take(limit, timeout).values())
+
+    def position(self, place: Place) -> int:
+        return self._source.positions[place]
+
+    def close(self) -> None:
+        with translated():
+            self._source.consumer.close()
+
+
 class GroupReader:
     """See `driver.GroupReader`.
 

@@ -5,7 +5,7 @@ a lock. What a method of it does when the broker is slow or gone is in the comme
 this room were all found by breaking things.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,12 +19,13 @@ from fair_allocator.log.kafka.driver import (
     READ_WAIT_MS,
     REQUEST_BYTES,
     GroupListener,
+    Place,
     milliseconds,
 )
 from fair_allocator.log.kafka.kafka_python.admin import Admin
 from fair_allocator.log.kafka.kafka_python.common import Names, translated
 from fair_allocator.log.kafka.kafka_python.connections import connections, failures
-from fair_allocator.log.kafka.kafka_python.reading import GroupReader, Reader
+from fair_allocator.log.kafka.kafka_python.reading import GroupReader, Reader, Tailer
 from fair_allocator.log.kafka.kafka_python.writing import KeySerializer, Transactions, Writer
 from fair_allocator.log.kafka.settings import KafkaSettings
 
@@ -82,6 +83,13 @@ class KafkaPython:
                 max_partition_fetch_bytes=READ_BYTES, fetch_max_wait_ms=READ_WAIT_MS
             )
             return Reader(consumer, self._names)
+
+    def tailer(self, positions: Mapping[Place, int]) -> Tailer:
+        with _connecting():
+            consumer = self._consumer(
+                max_partition_fetch_bytes=POLL_BYTES, fetch_max_wait_ms=POLL_WAIT_MS
+            )
+            return Tailer(consumer, self._names, positions)
 
     def group_reader(self, listener: GroupListener) -> GroupReader:
         settings = self._settings

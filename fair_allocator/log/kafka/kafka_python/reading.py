@@ -43,6 +43,34 @@ class Reader:
             self._consumer.close(autocommit=False)
 
 
+class Tailer:
+    """See `driver.Tailer`."""
+
+    def __init__(
+        self, consumer: KafkaConsumer, names: Names, positions: Mapping[Place, int]
+    ) -> None:
+        self._consumer = consumer
+        self._names = names
+        places = {names.place(place): offset for place, offset in positions.items()}
+        consumer.assign(list(places))
+        for place, offset in places.items():
+            consumer.seek(place, offset)
+
+    def poll(self, timeout: float, limit: int) -> list[list[Record]]:
+        with translated():
+            found = self._consumer.poll(milliseconds(timeout), max_records=limit)
+        ours_of = self._names.ours_of
+        return [_records(records, *ours_of(place)) for place, records in found.items()]
+
+    def position(self, place: Place) -> int:
+        with translated():
+            return int(self._consumer.position(self._names.place(place)))
+
+    def close(self) -> None:
+        with translated():
+            self._consumer.close(autocommit=False)
+
+
 def _records(found: Sequence[Any], topic: str, partition: int) -> list[Record]:
     # Record(...) by way of tuple: its own constructor is a Python function.
     return [_new(Record, (topic, partition, r.offset, r.key, r.value, r.timestamp)) for r in found]

@@ -1,0 +1,41 @@
+"""The HTTP API for the commands that serve it."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from fair_allocator.config import Configuration
+from fair_allocator.wiring import open_client
+
+if TYPE_CHECKING:
+    from fair_allocator.serving import MakeParts
+    from fair_allocator.web.access import Access
+    from fair_allocator.web.application import Part
+
+
+def make_api(configuration: Configuration) -> "MakeParts | None":
+    """Return what makes the API that `run` serves, None if it serves none."""
+    enabled = configuration.api.enabled
+    if enabled is None:
+        enabled = configuration.log.kind == "sqlite"
+    return partial(_parts, configuration) if enabled else None
+
+
+def _parts(configuration: Configuration, access: "Access") -> "Sequence[Part]":
+    # Here, since it takes longer to load than all that decides.
+    from fair_allocator.front.front import Front
+
+    return [Front(configuration, partial(open_client, configuration), access).part]
+
+
+def make_gateway(configuration: Configuration) -> "MakeParts":
+    """Return what makes the parts of a gateway."""
+
+    def parts(access: "Access") -> "Sequence[Part]":
+        from fair_allocator.front.front import Front
+        from fair_allocator.front.gateway import GatewayPages
+
+        front = Front(configuration, partial(open_client, configuration), access)
+        return [front.part, GatewayPages(front, access).part]
+
+    return parts

@@ -1,0 +1,30 @@
+"""`decline`: an arm does not take its assignment, told to a running service."""
+
+import argparse
+
+from fair_allocator.cli.options import Subparsers, add_command, add_json
+from fair_allocator.cli.remote import add_request, add_server, print_recorded, server_of
+
+
+def add(subparsers: Subparsers) -> None:
+    """Declare the command."""
+    parser = add_command(
+        subparsers,
+        "decline",
+        "tell a running service that an arm does not take its assignment",
+        "Sends a decline, and says where it was recorded. Where the pool reassigns, the request\n"
+        "is decided again: `tail` shows for whom.",
+        "decline --pool tasks --id r1 --arm ann",
+        run,
+    )
+    add_request(parser)
+    add_server(parser)
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Send it."""
+    with server_of(arguments) as allocator:
+        place = allocator.decline(arguments.pool, arguments.request_id, arguments.arm)
+    print_recorded("rewards", place, arguments.json)
+    return 0

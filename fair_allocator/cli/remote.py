@@ -1,0 +1,128 @@
+"""What the commands share that ask a running service over HTTP."""
+
+import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from fair_allocator.cli.options import PROGRAM, BadUsage, CheckFailed
+from fair_allocator.cli.printing import print_json, shown
+from fair_allocator.client import (
+    Allocator,
+    AllocatorError,
+    Assignment,
+    Recorded,
+    Refused,
+    TooBusy,
+    Unauthorised,
+    Unreachable,
+    Waiting,
+)
+from fair_allocator.errors import EX_CONFIG, EX_SOFTWARE, EX_UNAVAILABLE, FairAllocatorError
+
+URL_VARIABLE: Final = "FAIR_ALLOCATOR_URL"
+TOKEN_VARIABLE: Final = "FAIR_ALLOCATOR_TOKEN"  # noqa: S105  (its name)
+USUAL_URL: Final = "http://127.0.0.1:9464"
+
+_RETRIES: Final = 3
+"""Somebody waits at the terminal: it is over after half a second if nobody listens."""
+
+
+class TryAgain(FairAllocatorError):
+    """The server cannot answer now."""
+
+    exit_code: ClassVar[int] = EX_UNAVAILABLE
+
+
+class NotAllowed(FairAllocatorError):
+    """The server does not let us."""
+
+    exit_code: ClassVar[int] = EX_CONFIG
+
+
+class NotUnderstood(FairAllocatorError):
+    """The server answers something else."""
+
+    exit_code: ClassVar[int] = EX_SOFTWARE
+
+
+def add_server(parser: argparse.ArgumentParser) -> None:
+    """Let a command be told its server."""
+    parser.add_argument(
+        "--url",
+        metavar="URL",
+        help=f"of the service or a gateway (or {URL_VARIABLE}; else {USUAL_URL})",
+    )
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help=f"has the token that the server wants (or {TOKEN_VARIABLE} is it)",
+    )
+
+
+def add_request(parser: argparse.ArgumentParser) -> None:
+    """Let a command be told which assignment it is about."""
+    parser.add_argument("--pool", required=True, metavar="NAME")
+    parser.add_argument("--id", dest="request_id", required=True, metavar="ID", help="the request")
+    parser.add_argument(
+        "--arm", metavar="NAME", help="whose it is, where the request was given to several"
+    )
+
+
+@contextmanager
+def server_of(arguments: argparse.Namespace) -> Iterator[Allocator]:
+    """Yield a client of the server; its errors become those of a command."""
+    url = arguments.url or os.environ.get(URL_VARIABLE) or USUAL_URL
+    try:
+        allocator = Allocator(url, _token(arguments.token_file), retries=_RETRIES)
+    except ValueError as error:
+        raise BadUsage(str(error)) from None
+    with allocator:
+        try:
+            yield allocator
+        except AllocatorError as error:
+            raise _explained(error, url) from None
+        except (TypeError, ValueError) as error:
+            raise BadUsage(str(error)) from None
+
+
+def _token(file: Path | None) -> str | None:
+    if file is None:
+        return os.environ.get(TOKEN_VARIABLE) or None
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadUsage(f"{file}: the token cannot be read: {error}") from None
+
+
+def _explained(error: AllocatorError, url: str) -> FairAllocatorError:
+    """Return the error of the command, with what to do."""
+    match error:
+        case Unreachable():
+            return TryAgain(f"{url}: {error}; is `{PROGRAM} run` running there?")
+        case Waiting() | TooBusy():
+            return TryAgain(str(error))
+        case Unauthorised():
+            return NotAllowed(f"{url}: {error} (--token-file, or {TOKEN_VARIABLE})")
+        case Refused():
+            return CheckFailed(str(error))
+        case _:
+            return NotUnderstood(f"{url}: {error}")
+
+
+def plain(assignment: Assignment) -> dict[str, Any]:
+    """Return an assignment for a script."""
+    return asdict(assignment)
+
+
+def print_recorded(topic: str, place: Recorded, as_json: bool) -> None:
+    """Print where an event was recorded."""
+    if as_json:
+        print_json(asdict(place))
+        return
+    named = "" if place.request_id is None else f", request {shown(place.request_id)}"
+    print(f"{topic} {place.partition} @ {place.offset}: pool {shown(place.pool)}{named}")

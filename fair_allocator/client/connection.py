@@ -1,0 +1,103 @@
+"""How the allocators use httpx: their settings, and what its answers and errors are in a talk."""
+
+import ssl
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx
+
+from .exchange import Call, Failure, Reply
+
+DEFAULT_URL: Final = "http://127.0.0.1:9464"
+"""Where `fair-allocator run` listens if it is not told otherwise."""
+
+SILENT_SECONDS: Final = 60.0
+"""A stream that is silent for so long is dead: the server sends a comment much more often."""
+
+IDLE_SECONDS: Final = 3.0
+"""How long an idle connection is kept: less than servers do, or a call may meet its end."""
+
+_NEVER_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Where and how to connect.
+
+    Attributes
+    ----------
+    url
+        Of the server, such as "https://allocator.example:9464".
+    token
+        The bearer token; None where the server wants none.
+    timeout
+        Seconds without a byte from the server, besides those that it was asked to wait, after
+        which an attempt has failed.
+    connections
+        How many may be open at the same time.
+    verify
+        How the server's certificate is checked, as httpx understands it.
+    """
+
+    url: str
+    token: str | None
+    timeout: float
+    connections: int
+    verify: ssl.SSLContext | bool
+
+    def __post_init__(self) -> None:
+        if not self.url.startswith(("http://", "https://")):
+            raise ValueError(f"url begins with http:// or https://, got {self.url!r}")
+
+    def options(self) -> dict[str, Any]:
+        """Return the arguments of httpx's clients."""
+        headers = {"User-Agent": "fair-allocator-client", "Accept": "application/json"}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        return {
+            "base_url": self.url,
+            "headers": headers,
+            "timeout": self.timeout,
+            "verify": self.verify,
+            "limits": httpx.Limits(
+                max_connections=self.connections,
+                max_keepalive_connections=self.connections,
+                keepalive_expiry=IDLE_SECONDS,
+            ),
+        }
+
+    def request(self, client: httpx.Client | httpx.AsyncClient, call: Call) -> httpx.Request:
+        """Return the request of a call."""
+        headers = dict(call.headers)
+        if call.body is not None:
+            headers["Content-Type"] = "application/json"
+        return client.build_request(
+            call.method,
+            call.path,
+            content=call.body,
+            params=dict(call.query) or None,
+            headers=headers,
+            timeout=httpx.Timeout(self.timeout, read=self.timeout + call.wait),
+        )
+
+    def streamed(self, client: httpx.Client | httpx.AsyncClient, call: Call) -> httpx.Request:
+        """Return the request of a call that opens a stream."""
+        request = self.request(client, call)
+        silent = httpx.Timeout(self.timeout, read=SILENT_SECONDS)
+        request.extensions["timeout"] = silent.as_dict()
+        return request
+
+
+def reply_of(response: httpx.Response) -> Reply:
+    """Return the answer; its body was read."""
+    return Reply.read(response.status_code, response.headers, response.content)
+
+
+def head_of(response: httpx.Response) -> Reply:
+    """Return the answer without its body, which is a stream."""
+    return Reply(response.status_code, response.headers, None)
+
+
+def failure_of(error: httpx.HTTPError | httpx.StreamError) -> Failure:
+    """Return what an error of httpx means."""
+    return Failure(error, sent=not isinstance(error, _NEVER_SENT))

@@ -1,0 +1,145 @@
+"""The topics in words that other tools read: an AsyncAPI 3 document, made from the events."""
+
+from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from fair_allocator import __version__
+from fair_allocator.events.inputs import (
+    Configure,
+    Decline,
+    NamedArms,
+    PoolControl,
+    Request,
+    Reward,
+    SetArms,
+)
+from fair_allocator.events.outputs import (
+    AssignmentEvent,
+    ControlEvent,
+    DeadLetter,
+    EpochEvent,
+    RefusedEvent,
+    RemovedEvent,
+    TickEvent,
+    WaitingEvent,
+)
+
+Json = dict[str, Any]
+Models = tuple[type[BaseModel], ...]
+
+PREFIX: Final = "fair-allocator."
+"""What the topics' names begin with unless `kafka.topic_prefix` says otherwise."""
+
+_CORRELATED: Final = (Request, Reward, Decline, AssignmentEvent, WaitingEvent, RefusedEvent)
+"""Events that are about one request, and name it."""
+
+_SENT: Final[dict[str, tuple[str, Models]]] = {
+    "requests": ("Asks for arms.", (Request,)),
+    "rewards": ("How assignments went, and who declined one.", (Reward, Decline)),
+    "controls": (
+        "Changes of pools and of their arms.",
+        (Configure, PoolControl, SetArms, NamedArms),
+    ),
+}
+_RECEIVED: Final[dict[str, tuple[str, Models]]] = {
+    "assignments": (
+        "The answers, and what an audit needs beside them. Read what is committed only.",
+        (
+            AssignmentEvent,
+            WaitingEvent,
+            RefusedEvent,
+            EpochEvent,
+            ControlEvent,
+            TickEvent,
+            RemovedEvent,
+        ),
+    ),
+    "dead-letters": ("Inputs that could not be used, with their bytes.", (DeadLetter,)),
+}
+
+
+def asyncapi() -> Json:
+    """Return the document, from an application's point of view: it sends inputs, and receives."""
+    topics = _SENT | _RECEIVED
+    models = [model for _, of_topic in topics.values() for model in of_topic]
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "fair-allocator",
+            "version": __version__,
+            "description": (
+                "The topics of a fair-allocator on Kafka, as an application sees them. Each record "
+                "is one JSON object in UTF-8, keyed by its pool's name; the partitioner is that of "
+                "log.partitioner, murmur2 by default. All topics have equally many partitions."
+            ),
+            "license": {
+                "name": "Apache-2.0",
+                "url": "https://www.apache.org/licenses/LICENSE-2.0",
+            },
+        },
+        "defaultContentType": "application/json",
+        "servers": {
+            "kafka": {
+                "host": "{brokers}",
+                "protocol": "kafka",
+                "variables": {"brokers": {"default": "localhost:9092"}},
+            }
+        },
+        "channels": {
+            topic: _channel(topic, about, of_topic) for topic, (about, of_topic) in topics.items()
+        },
+        "operations": {
+            **{f"send-{topic}": _operation("send", topic) for topic in _SENT},
+            **{f"receive-{topic}": _operation("receive", topic) for topic in _RECEIVED},
+        },
+        "components": {
+            "messages": {model.__name__: _message(model) for model in models},
+            "schemas": _schemas(models),
+            "correlationIds": {
+                "request": {
+                    "description": "The request that an event is about, within its pool.",
+                    "location": "$message.payload#/request_id",
+                }
+            },
+        },
+    }
+
+
+def _channel(topic: str, about: str, models: Models) -> Json:
+    return {
+        "address": PREFIX + topic,
+        "description": about,
+        "messages": {
+            model.__name__: {"$ref": f"#/components/messages/{model.__name__}"} for model in models
+        },
+        "bindings": {"kafka": {"topic": PREFIX + topic, "bindingVersion": "0.5.0"}},
+    }
+
+
+def _operation(action: str, topic: str) -> Json:
+    return {"action": action, "channel": {"$ref": f"#/channels/{topic}"}}
+
+
+def _message(model: type[BaseModel]) -> Json:
+    summary = (model.__doc__ or "").partition("\n")[0]
+    message: Json = {
+        "name": model.__name__,
+        "summary": summary,
+        "payload": {"$ref": f"#/components/schemas/{model.__name__}"},
+    }
+    if model is not TickEvent:  # which is about no pool, and has no key
+        key = {"type": "string", "description": "The name of the pool."}
+        message["bindings"] = {"kafka": {"key": key, "bindingVersion": "0.5.0"}}
+    if model in _CORRELATED:
+        message["correlationId"] = {"$ref": "#/components/correlationIds/request"}
+    return message
+
+
+def _schemas(models: list[type[BaseModel]]) -> Json:
+    _, found = models_json_schema(
+        [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
+    )
+    schemas: Json = found["$defs"]
+    return dict(sorted(schemas.items()))

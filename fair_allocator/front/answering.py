@@ -1,0 +1,93 @@
+"""Outcomes as the client gets them: bodies, statuses and problems."""
+
+from typing import Any, Final
+from urllib.parse import quote
+
+from fair_allocator.events import Refusal
+from fair_allocator.front.outcomes import Outcome
+from fair_allocator.web.problem import Problem
+
+RETRY_SECONDS: Final = 1
+"""What a client is told to wait before it asks again."""
+
+RETRY: Final = {"Retry-After": str(RETRY_SECONDS)}
+
+STATUSES: Final = {
+    Refusal.TOO_LARGE: 413,
+    Refusal.NOT_JSON: 400,
+    Refusal.BAD_EVENT: 422,
+    Refusal.REFUSED: 422,
+    Refusal.UNKNOWN_POOL: 404,
+    Refusal.PAUSED: 409,
+    Refusal.NOBODY_FREE: 409,
+    Refusal.NOBODY_LEFT: 409,
+    Refusal.WAITED_TOO_LONG: 409,
+    Refusal.TOO_MANY_WAITING: 429,
+    # These are faults of this server: its clock, or its partitioner.
+    Refusal.BAD_KEY: 503,
+    Refusal.WRONG_PARTITION: 503,
+    Refusal.FROM_THE_FUTURE: 503,
+}
+"""By why a request was refused."""
+
+
+def location(pool: str, request_id: str) -> str:
+    """Return where to ask for a request again."""
+    return f"/v1/pools/{quote(pool, safe='')}/requests/{quote(request_id, safe='')}"
+
+
+def assigned(pool: str, request_id: str, outcome: Outcome, repeat: bool) -> dict[str, Any]:
+    """Return the answer to a request that was given to somebody."""
+    first = outcome.arms[0]
+    answer = {
+        "pool": pool,
+        "request_id": request_id,
+        "status": "assigned",
+        "arm": first["arm"],
+        "arms": list(outcome.arms),
+        "round": outcome.round,
+        "epoch": outcome.epoch,
+        "repeat": repeat,
+    }
+    if outcome.instead_of is not None:
+        answer["instead_of"] = outcome.instead_of
+    return answer | {"partition": outcome.partition, "offset": outcome.offset}
+
+
+def undecided(pool: str, request_id: str, outcome: Outcome | None) -> dict[str, Any]:
+    """Return the answer to a request that is durable, and has no arm yet."""
+    answer = {"pool": pool, "request_id": request_id}
+    if outcome is None or outcome.status != "waiting":
+        return answer | {"status": "pending"}
+    return answer | {"status": "waiting", "why": outcome.why}
+
+
+def recorded(pool: str, request_id: str, place: tuple[int, int]) -> dict[str, Any]:
+    """Return the answer to an event that is durable, and needs no other answer."""
+    answer: dict[str, Any] = {"pool": pool}
+    if request_id:
+        answer["request_id"] = request_id
+    partition, offset = place
+    return answer | {"status": "recorded", "partition": partition, "offset": offset}
+
+
+def refused(request_id: str, outcome: Outcome) -> Problem:
+    """Return the problem of a request that was refused."""
+    try:
+        status = STATUSES[Refusal(outcome.reason)]
+    except ValueError:
+        status = 422  # a reason of a newer service
+    return Problem(
+        status,
+        outcome.message,
+        reason=outcome.reason,
+        request_id=request_id,
+        headers=RETRY if status in (429, 503) else None,
+    )
+
+
+def away(why: str, request_id: str = "") -> Problem:
+    """Return the problem of a log that cannot be reached; what was sent may have arrived or not."""
+    if not request_id:
+        return Problem(503, why, reason="log-away", headers=RETRY)
+    return Problem(503, why, reason="log-away", headers=RETRY, request_id=request_id)

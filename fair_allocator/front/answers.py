@@ -1,0 +1,160 @@
+"""The answers that were heard lately, and the clients that wait for one.
+
+Three threads meet here: the server's, which asks; the appender's, which tells where a record went;
+and the follower's, which tells what was decided.
+"""
+
+import asyncio
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from fair_allocator.front.outcomes import Key, Outcome, key_in
+from fair_allocator.front.waiting import Asker, File, Finder, LogAway, Receipt
+from fair_allocator.log.base import Place, Record
+
+STRETCH: Final = 256
+"""Records that are taken in at once: the server waits for the lock no longer than that."""
+
+Waiter = Receipt | Finder
+
+
+class Answers:
+    """Remembers at most `most` requests, besides those that somebody waits for."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._files: dict[Key, File] = {}
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    # -- on the server's thread ---------------------------------------------------------------
+
+    def attach(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Serve the futures of this event loop from now on; None when it ends."""
+        self._loop = loop
+
+    def receipt(self) -> Receipt:
+        """Return what waits for a record to be durable."""
+        return Receipt(asyncio.get_running_loop().create_future())
+
+    def ask(self, key: Key, patient: bool) -> Asker:
+        """Return what waits for a request that is about to be sent; `leave` ends it."""
+        future = asyncio.get_running_loop().create_future()
+        with self._lock:
+            file = self._file(key)
+            asker = Asker(future, file, patient)
+            file.waiters.append(asker)
+        return asker
+
+    def look_for(self, key: Key) -> Finder:
+        """Return what waits for a request that was sent before; `leave` ends it."""
+        future = asyncio.get_running_loop().create_future()
+        with self._lock:
+            file = self._file(key)
+            finder = Finder(future, file)
+            file.waiters.append(finder)
+            if finder.is_answered():
+                future.set_result(None)
+        return finder
+
+    def leave(self, key: Key, waiter: Asker | Finder) -> Outcome | None:
+        """Wait no longer; return what is known of the request."""
+        with self._lock:
+            file = waiter.file
+            file.waiters.remove(waiter)
+            outcome = file.outcome()
+            if outcome is None and not file.waiters:
+                del self._files[key]
+            return outcome
+
+    def hurry(self, asker: Asker) -> None:
+        """Let somebody wait for the record to be durable, and no longer for the answer."""
+        with self._lock:
+            asker.patient = False
+            is_durable = asker.place is not None
+        if is_durable and not asker.future.done():
+            asker.future.set_result(None)
+
+    def release(self) -> None:
+        """Let nobody wait for an answer any longer; what is under way becomes durable or fails."""
+        with self._lock:
+            waiters = [waiter for file in self._files.values() for waiter in file.waiters]
+        for waiter in waiters:
+            if isinstance(waiter, Asker):
+                self.hurry(waiter)
+            else:
+                _finish([waiter.future], None)
+
+    def find(self, key: Key) -> Outcome | None:
+        """Return what is known of a request."""
+        with self._lock:
+            file = self._files.get(key)
+            return None if file is None else file.outcome()
+
+    def _file(self, key: Key) -> File:
+        file = self._files.get(key)
+        if file is None:
+            file = self._files[key] = File()
+        else:
+            file.outcome()
+        return file
+
+    # -- on the appender's thread -------------------------------------------------------------
+
+    def put(self, waiters: Sequence[Receipt], places: Sequence[tuple[int, int]]) -> None:
+        """Note where records went, now that they are durable."""
+        with self._lock:
+            over = [w for w, place in zip(waiters, places, strict=True) if w.put(place)]
+        self._tell(over)
+
+    def fail(self, waiters: Sequence[Receipt], why: str) -> None:
+        """Let those know whose records may be lost."""
+        self._tell(waiters, why)
+
+    # -- on the follower's thread -------------------------------------------------------------
+
+    def begin(self, positions: Mapping[Place, int]) -> None:
+        """Hear from where on the outputs are followed; what came before is not known."""
+
+    def hear(self, records: Sequence[Record]) -> None:
+        """Take in records of the outputs."""
+        keyed = [(key, record) for record in records if (key := key_in(record)) is not None]
+        over: list[Asker | Finder] = []
+        for begin in range(0, len(keyed), STRETCH):
+            with self._lock:
+                for key, record in keyed[begin : begin + STRETCH]:
+                    file = self._files.get(key)
+                    if file is None:
+                        file = self._files[key] = File()
+                    over += file.add(record)
+                self._forget()
+        self._tell(over)
+
+    def _forget(self) -> None:
+        """Forget the oldest requests beyond the limit."""
+        for _ in range(len(self._files) - self._most):
+            oldest = next(iter(self._files))
+            file = self._files.pop(oldest)
+            if file.waiters:
+                self._files[oldest] = file  # it stays, and becomes the youngest
+
+    def _tell(self, waiters: Iterable[Waiter], why: str | None = None) -> None:
+        futures = [waiter.future for waiter in waiters]
+        loop = self._loop
+        if futures and loop is not None:
+            with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+                loop.call_soon_threadsafe(_finish, futures, why)
+
+
+def _finish(futures: "Sequence[asyncio.Future[None]]", why: str | None) -> None:
+    for future in futures:
+        if not future.done():
+            if why is None:
+                future.set_result(None)
+            else:
+                future.set_exception(LogAway(why))

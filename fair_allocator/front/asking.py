@@ -1,0 +1,165 @@
+"""From a client's JSON to a record, or to a problem that names the field at fault.
+
+An event is checked as the service would check it, so that a client hears at once what would become
+a dead letter. What only the service knows, such as the pools, is for the service to say.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from fair_allocator.events import Decline, Refusal, controls, read_request, read_reward
+from fair_allocator.events.inputs import (
+    REQUEST_FIELDS,
+    REWARD_FIELDS,
+    unmeant,
+    unmeant_control,
+)
+from fair_allocator.events.wire import to_json
+from fair_allocator.front.outcomes import Key, key_of
+from fair_allocator.log.base import RECORD_BYTES, Incoming
+from fair_allocator.web.problem import Problem
+
+_DECLINE_FIELDS: Final = frozenset(Decline.model_fields)
+
+
+class Asked(NamedTuple):
+    """An event that is fit to be sent."""
+
+    pool: str
+    request_id: str
+    record: Incoming
+
+    @property
+    def key(self) -> Key:
+        """The key of the request that it is, or is about."""
+        return key_of(self.pool, self.request_id)
+
+
+def parse(body: bytes) -> Any:
+    """Return what a body says.
+
+    Raises
+    ------
+    Problem
+        400 if it is no JSON, or nested too deeply.
+    """
+    try:
+        return from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        raise Problem(400, f"the body is no JSON: {error}", reason=Refusal.NOT_JSON.value) from None
+
+
+class Reader:
+    """Reads events of clients.
+
+    Parameters
+    ----------
+    unknown
+        What to do with unknown fields: "ignore", "check" or "refuse" (see `events.inputs.unmeant`).
+    most_bytes
+        How long a record's value may be.
+    """
+
+    def __init__(self, unknown: str = "check", most_bytes: int = RECORD_BYTES) -> None:
+        self._unknown = unknown
+        self._most_bytes = min(most_bytes, RECORD_BYTES)
+
+    def request(self, fields: Any, pool: str | None = None) -> Asked:
+        """Read a request; one without an id is given one."""
+        event = _fields(fields, pool)
+        request_id = event.pop("request_id", None) or uuid4().hex
+        # First in the record, where even a truncated dead letter shows them.
+        event = {"request_id": request_id, "pool": event.pop("pool", None), **event}
+        return self._read("requests", event, self._check_request)
+
+    def reward(self, fields: Any, pool: str | None = None) -> Asked:
+        """Read a reward."""
+        return self._read("rewards", _fields(fields, pool), self._check_reward)
+
+    def decline(self, fields: Any, pool: str | None = None) -> Asked:
+        """Read a decline; its type need not be given."""
+        event = {"type": "declined", **_fields(fields, pool)}
+        return self._read("rewards", event, self._check_decline)
+
+    def control(self, fields: Any, pool: str | None = None) -> Asked:
+        """Read a control."""
+        return self._read("controls", _fields(fields, pool), self._check_control)
+
+    def _read(
+        self, topic: str, event: dict[str, Any], check: Callable[[dict[str, Any], bytes], None]
+    ) -> Asked:
+        try:
+            value = to_json(event).encode()
+        except (ValueError, RecursionError):
+            raise _bad("the event holds a number or a text that no event can hold") from None
+        try:
+            check(event, value)
+        except ValidationError as error:
+            raise _invalid(error, event) from None
+        pool: str = event["pool"]
+        key = pool.encode()
+        if len(value) > self._most_bytes or len(key) + len(value) > RECORD_BYTES:
+            raise Problem(
+                413,
+                f"the event takes {len(value):,} bytes, the limit is {self._most_bytes:,}",
+                reason=Refusal.TOO_LARGE.value,
+            )
+        return Asked(pool, event.get("request_id", ""), Incoming(topic, key, value))
+
+    def _check_request(self, event: dict[str, Any], value: bytes) -> None:
+        read_request(value)
+        self._check_fields(event, REQUEST_FIELDS)
+        if event.get("eligible") is not None and event.get("needs") is not None:
+            raise _bad("eligible and needs: give one of them", "needs")
+
+    def _check_reward(self, event: dict[str, Any], value: bytes) -> None:
+        read_reward(value)
+        self._check_fields(event, REWARD_FIELDS)
+
+    def _check_decline(self, event: dict[str, Any], value: bytes) -> None:
+        Decline.model_validate_json(value)
+        self._check_fields(event, _DECLINE_FIELDS)
+
+    def _check_control(self, _event: dict[str, Any], value: bytes) -> None:
+        wrong = unmeant_control(controls.validate_json(value), self._unknown)
+        if wrong is not None:
+            raise _bad(wrong)
+
+    def _check_fields(self, event: dict[str, Any], known: frozenset[str]) -> None:
+        for field in event.keys() - known:
+            wrong = unmeant({field: None}, known, self._unknown)
+            if wrong is not None:
+                raise _bad(wrong, field)
+
+
+def _fields(fields: Any, pool: str | None) -> dict[str, Any]:
+    """Return a copy of an event's fields, with the pool of the path if there is one."""
+    if not isinstance(fields, dict):
+        raise _bad("an event is a JSON object")
+    if pool is None:
+        return dict(fields)
+    if fields.get("pool", pool) != pool:
+        raise _bad("the pool of the body is not the pool of the path", "pool")
+    return {"pool": pool, **fields}
+
+
+def _bad(detail: str, field: str | None = None) -> Problem:
+    reason = Refusal.BAD_EVENT.value
+    if field is None:
+        return Problem(422, detail, reason=reason)
+    return Problem(422, detail, reason=reason, field=field)
+
+
+def _invalid(error: ValidationError, event: dict[str, Any]) -> Problem:
+    """Say which field is at fault, and why."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = list(first["loc"])
+    if place and place[0] == event.get("action"):
+        del place[0]  # which of the controls it is
+    field = ".".join(map(str, place))
+    detail = first["msg"]
+    return _bad(f"{field}: {detail}" if field else detail, field or None)

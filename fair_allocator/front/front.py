@@ -1,0 +1,86 @@
+"""The parts of the API put together, and served as a part of an application."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from starlette.routing import BaseRoute
+
+from fair_allocator.config import Configuration
+from fair_allocator.front.answers import Answers
+from fair_allocator.front.appending import Appender
+from fair_allocator.front.asking import Reader
+from fair_allocator.front.following import Following
+from fair_allocator.front.metrics import ApiMetrics
+from fair_allocator.front.operations import Operations
+from fair_allocator.front.routes import routes_of
+from fair_allocator.front.streams import Streams
+from fair_allocator.log.base import LogClient
+from fair_allocator.web.access import Access
+from fair_allocator.web.application import Part
+
+END_SECONDS: Final = 2.0
+"""How long each thread is waited for; what it does then, nobody waits for."""
+
+
+class Front:
+    """The HTTP API on a log; `open_client` makes a client of it, for each thread its own."""
+
+    def __init__(
+        self, configuration: Configuration, open_client: Callable[[], LogClient], access: Access
+    ) -> None:
+        settings, limits = configuration.api, configuration.limits
+        self._most_wait = settings.max_wait_seconds
+        self.answers = Answers(settings.remembered_answers)
+        self.appender = Appender(open_client, self.answers)
+        self.streams = Streams(open_client, settings.max_streams)
+        self.following = Following(
+            open_client, [self.answers, self.streams], settings.look_back_records
+        )
+        self.metrics = ApiMetrics(self)
+        self.operations = Operations(
+            settings,
+            access,
+            Reader(limits.unknown_fields, limits.record_bytes),
+            self.answers,
+            self.appender,
+            self.following,
+            self.streams,
+        )
+
+    @property
+    def away(self) -> str:
+        """Why the log cannot be reached; "" if it can."""
+        return self.appender.away or self.following.away
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its threads run."""
+        return self.appender.is_alive and self.following.is_alive
+
+    @property
+    def routes(self) -> list[BaseRoute]:
+        """The paths of the API."""
+        return routes_of(self.operations, self.metrics, self._most_wait)
+
+    @property
+    def part(self) -> Part:
+        """The API as a part of an application."""
+        return Part(self.routes, self._running, [self.metrics])
+
+    @asynccontextmanager
+    async def _running(self) -> AsyncIterator[None]:
+        loop = asyncio.get_running_loop()
+        self.answers.attach(loop)
+        self.appender.start()
+        self.following.start()
+        try:
+            yield
+        finally:
+            self.appender.stop()
+            self.following.stop()
+            self.streams.close()
+            self.answers.release()
+            for thread in (self.appender, self.following):
+                await loop.run_in_executor(None, thread.join, END_SECONDS)

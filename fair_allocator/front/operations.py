@@ -1,0 +1,354 @@
+"""What each path of the API does."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fair_allocator.config import ApiSection
+from fair_allocator.errors import LogError
+from fair_allocator.events.wire import to_json
+from fair_allocator.front import answering
+from fair_allocator.front.answers import Answers
+from fair_allocator.front.appending import Appender
+from fair_allocator.front.asking import Asked, Reader, parse
+from fair_allocator.front.following import Following
+from fair_allocator.front.outcomes import Outcome, key_of
+from fair_allocator.front.streams import CONTENT_TYPE, Streams, last_id
+from fair_allocator.front.waiting import Asker, LogAway, Receipt
+from fair_allocator.web.access import Access, Right
+from fair_allocator.web.application import read_json
+from fair_allocator.web.problem import Problem
+
+MOST_AT_ONCE: Final = 1_000
+"""Events in one batch."""
+
+DEFAULT_WAIT: Final = 10.0
+"""Seconds that a request is waited for, unless the client says how many."""
+
+_JSON: Final = "application/json"
+
+Item = dict[str, Any]
+Read = Callable[[Any, str | None], Asked]
+
+
+class Operations:
+    """The handlers of the API's routes."""
+
+    def __init__(
+        self,
+        settings: ApiSection,
+        access: Access,
+        reader: Reader,
+        answers: Answers,
+        appender: Appender,
+        following: Following,
+        streams: Streams,
+    ) -> None:
+        self.in_flight = 0
+        """Events that clients wait for."""
+        self._settings = settings
+        self._access = access
+        self._reader = reader
+        self._answers = answers
+        self._appender = appender
+        self._following = following
+        self._streams = streams
+
+    # -- requests -----------------------------------------------------------------------------
+
+    async def ask(self, request: Request) -> Response:
+        """Send a request, and wait for its answer."""
+        self._admit(request, Right.ASK)
+        wait = self._wait(request, DEFAULT_WAIT)
+        body = await read_json(request)
+        asked = self._reader.request(parse(body) if body else {}, request.path_params["pool"])
+        with self._room(1):
+            asker = self._submit(asked, wait)
+            outcome = await self._answer(asked, asker, wait)
+        return self._response(asked, asker, outcome)
+
+    def _response(self, asked: Asked, asker: Asker, outcome: Outcome | None) -> Response:
+        status, answer = _answer_of(asked, asker, outcome)
+        if status == 200:
+            return _json(answer)
+        headers = {"Location": answering.location(asked.pool, asked.request_id)}
+        return _json(answer, 202, headers | answering.RETRY)
+
+    async def find(self, request: Request) -> Response:
+        """Tell what became of a request."""
+        self._admit(request, Right.ASK)
+        wait = self._wait(request, 0.0)
+        pool, request_id = request.path_params["pool"], request.path_params["id"]
+        key = key_of(pool, request_id)
+        outcome = self._answers.find(key)
+        if wait and (outcome is None or not outcome.is_final):
+            with self._room(1):
+                outcome = await self._look_for(key, wait)
+        if outcome is None:
+            if self._following.away:
+                raise answering.away(self._following.away)
+            raise Problem(
+                404,
+                "this request is not known here, perhaps not any more; to send it again with the "
+                "same id is safe",
+                reason="unknown-request",
+            )
+        if outcome.status == "refused":
+            raise answering.refused(request_id, outcome)
+        if outcome.status == "assigned":
+            return _json(answering.assigned(pool, request_id, outcome, outcome.repeat))
+        return _json(answering.undecided(pool, request_id, outcome), 202, answering.RETRY)
+
+    async def _look_for(self, key: bytes, wait: float) -> Outcome | None:
+        finder = self._answers.look_for(key)
+        timer = asyncio.get_running_loop().call_later(wait, _finish, finder.future)
+        try:
+            await finder.future
+        finally:
+            timer.cancel()
+            outcome = self._answers.leave(key, finder)
+        return outcome
+
+    async def ask_many(self, request: Request) -> Response:
+        """Send requests, and wait until all of them are answered or the time is over."""
+        self._admit(request, Right.ASK)
+        wait = self._wait(request, DEFAULT_WAIT)
+        events = _batch(await read_json(request))
+        with self._room(len(events)):
+            return _json(await self._ask_all(events, wait))
+
+    async def _ask_all(self, events: Sequence[Any], wait: float) -> list[Item]:
+        sent: list[tuple[Asked, Asker] | Problem] = []
+        for event in events:
+            try:
+                asked = self._reader.request(event)
+            except Problem as problem:
+                sent.append(problem)
+            else:
+                sent.append((asked, self._submit(asked, wait)))
+        ending = asyncio.get_running_loop().time() + wait
+        left = [each for each in sent if not isinstance(each, Problem)]
+        try:
+            answered = []
+            while left:
+                asked, asker = left.pop(0)
+                answered.append(await self._answer_in_batch(asked, asker, ending))
+        finally:
+            for asked, asker in left:
+                self._answers.leave(asked.key, asker)
+        others = iter(answered)
+        return [_item(each) if isinstance(each, Problem) else next(others) for each in sent]
+
+    async def _answer_in_batch(self, asked: Asked, asker: Asker, ending: float) -> Item:
+        wait = max(0.0, ending - asyncio.get_running_loop().time())
+        try:
+            outcome = await self._answer(asked, asker, wait)
+            status, answer = _answer_of(asked, asker, outcome)
+            return {"status_code": status, **answer}
+        except Problem as problem:
+            return _item(problem)
+
+    def _submit(self, asked: Asked, wait: float) -> Asker:
+        asker = self._answers.ask(asked.key, wait > 0)
+        self._appender.submit(asked.record, asker)
+        return asker
+
+    async def _answer(self, asked: Asked, asker: Asker, wait: float) -> Outcome | None:
+        """Wait until a request is durable, and for its answer."""
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(wait, self._answers.hurry, asker)
+        try:
+            await asker.future
+        except LogAway as error:
+            raise answering.away(str(error), asked.request_id) from None
+        finally:
+            timer.cancel()
+            outcome = self._answers.leave(asked.key, asker)
+        return outcome
+
+    # -- events without an answer of their own ------------------------------------------------
+
+    async def reward(self, request: Request) -> Response:
+        """Record how well an assignment went."""
+        return await self._record(request, Right.ASK, self._reader.reward)
+
+    async def decline(self, request: Request) -> Response:
+        """Record that an arm does not take its assignment."""
+        return await self._record(request, Right.ASK, self._reader.decline)
+
+    async def control(self, request: Request) -> Response:
+        """Record a change of a pool."""
+        return await self._record(request, Right.CONTROL, self._reader.control)
+
+    async def _record(self, request: Request, right: Right, read: Read) -> Response:
+        self._admit(request, right)
+        _parameters(request, ())
+        asked = read(parse(await read_json(request)), request.path_params["pool"])
+        with self._room(1):
+            receipt = self._answers.receipt()
+            self._appender.submit(asked.record, receipt)
+            return _json(await self._durable(asked, receipt), 202)
+
+    async def _durable(self, asked: Asked, receipt: Receipt) -> Item:
+        """Wait until an event is durable."""
+        try:
+            await receipt.future
+        except LogAway as error:
+            raise answering.away(str(error), asked.request_id) from None
+        if receipt.place is None:  # cannot be
+            raise answering.away("the place is not known")
+        return answering.recorded(asked.pool, asked.request_id, receipt.place)
+
+    async def reward_many(self, request: Request) -> Response:
+        """Record rewards."""
+        return await self._record_many(request, self._reader.reward)
+
+    async def decline_many(self, request: Request) -> Response:
+        """Record declines."""
+        return await self._record_many(request, self._reader.decline)
+
+    async def _record_many(self, request: Request, read: Read) -> Response:
+        self._admit(request, Right.ASK)
+        _parameters(request, ())
+        events = _batch(await read_json(request))
+        sent: list[tuple[Asked, Receipt] | Problem] = []
+        with self._room(len(events)):
+            for event in events:
+                try:
+                    asked = read(event, None)
+                except Problem as problem:
+                    sent.append(problem)
+                else:
+                    receipt = self._answers.receipt()
+                    self._appender.submit(asked.record, receipt)
+                    sent.append((asked, receipt))
+            items = []
+            for each in sent:
+                try:
+                    if isinstance(each, Problem):
+                        raise each
+                    items.append({"status_code": 202, **await self._durable(*each)})
+                except Problem as problem:
+                    items.append(_item(problem))
+        return _json(items)
+
+    # -- streams ------------------------------------------------------------------------------
+
+    async def watch(self, request: Request) -> Response:
+        """Send the assignments of a pool, or of all pools, as they are committed."""
+        self._access.require(request, Right.READ)
+        _check_accept(request, CONTENT_TYPE)
+        _parameters(request, ())
+        start = None
+        given = request.headers.get("last-event-id")
+        if given:
+            start = last_id(given)
+            if start is None:
+                raise Problem(400, "this is no id of an event", field="Last-Event-ID")
+        if request.method == "HEAD":
+            return Response(headers={"content-type": CONTENT_TYPE})
+        if self._following.away:
+            raise answering.away(self._following.away)
+        try:
+            return await self._streams.respond(request.path_params.get("pool"), start)
+        except LogError as error:
+            raise answering.away(str(error)) from None
+
+    # -- all of them --------------------------------------------------------------------------
+
+    def _admit(self, request: Request, right: Right) -> None:
+        self._access.require(request, right)
+        _check_accept(request, _JSON)
+        if request.method == "POST" and self._appender.away:
+            raise answering.away(self._appender.away)
+
+    def _wait(self, request: Request, default: float) -> float:
+        most = self._settings.max_wait_seconds
+        text = _parameters(request, ("wait",)).get("wait")
+        if text is None:
+            return min(default, most)
+        try:
+            wait = float(text)
+        except ValueError:
+            wait = -1.0
+        if not 0 <= wait <= most:
+            raise Problem(422, f"wait: give seconds from 0 to {most:g}", field="wait")
+        return wait
+
+    @contextmanager
+    def _room(self, count: int) -> Iterator[None]:
+        """Count events in, and out when they are dealt with; refuse what is too much."""
+        if self.in_flight + count > self._settings.max_in_flight:
+            raise Problem(
+                429,
+                f"api.max_in_flight ({self._settings.max_in_flight:,}) events are under way",
+                reason="too-many-in-flight",
+                headers=answering.RETRY,
+            )
+        self.in_flight += count
+        try:
+            yield
+        finally:
+            self.in_flight -= count
+
+
+def _answer_of(asked: Asked, asker: Asker, outcome: Outcome | None) -> tuple[int, Item]:
+    """Return the status and the answer to a request that is durable; raise if it is refused."""
+    pool, request_id, _ = asked
+    if outcome is None or not asker.is_answered():
+        # What is known may be about an earlier request with the same id.
+        known = outcome if outcome is not None and outcome.status == "waiting" else None
+        return 202, answering.undecided(pool, request_id, known)
+    if outcome.status == "refused":
+        raise answering.refused(request_id, outcome)
+    return 200, answering.assigned(pool, request_id, outcome, asker.repeat)
+
+
+def _finish(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _batch(body: bytes) -> list[Any]:
+    events = parse(body)
+    if not isinstance(events, list):
+        raise Problem(422, "send an array of events", reason="bad-event")
+    if len(events) > MOST_AT_ONCE:
+        raise Problem(413, f"a batch holds at most {MOST_AT_ONCE:,} events", reason="too-large")
+    return events
+
+
+def _item(problem: Problem) -> Item:
+    return {"status_code": problem.status, **problem.content()}
+
+
+def _json(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(to_json(content).encode(), status, headers, _JSON)
+
+
+def _parameters(request: Request, known: Sequence[str]) -> dict[str, str]:
+    """Return the parameters of the query; refuse one that is not known, or given twice."""
+    query = request.scope["query_string"]
+    if not query:
+        return {}
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        if name not in known or name in found:
+            raise Problem(422, "the query has a parameter that is not known, or given twice")
+        found[name] = value
+    return found
+
+
+def _check_accept(request: Request, content_type: str) -> None:
+    """Refuse a client that does not accept what it would be sent."""
+    accept = request.headers.get("accept", "*/*")
+    if content_type in accept or "*/*" in accept:
+        return
+    family = content_type.partition("/")[0]
+    if accept.strip() and f"{family}/*" not in accept:
+        raise Problem(406, f"this is {content_type}")

@@ -1,0 +1,194 @@
+"""What became of a request, as far as the records of the outputs tell.
+
+Assignments and dead letters are in two topics, and nobody says in which order records of two topics
+are seen. A letter is therefore held against an assignment by the offset of the request's record,
+and not by which of the two came first.
+"""
+
+import json
+import re
+from base64 import b64decode
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from pydantic_core import from_json
+
+from fair_allocator.events import DeadLetter
+from fair_allocator.events.wire import quoted
+from fair_allocator.log.base import Record
+
+_TEXT: Final = rb'"(?:[^"\\]|\\.)*"'
+_match = re.compile(
+    rb'\{"type":"(?:assignment|waiting)",(?:"version":\d+,)?"pool":(%b,"request_id":%b)'
+    % (_TEXT, _TEXT)
+).match
+"""Finds pool and request in an event about a request. An assignment is parsed when it is asked for:
+there may be a hundred thousand of others in between."""
+
+Key = bytes
+"""Pool and request id, as an event has them."""
+
+
+def key_of(pool: str, request_id: str) -> Key:
+    """Return the key of a request."""
+    return f'{quoted(pool)},"request_id":{quoted(request_id)}'.encode()
+
+
+def key_in(record: Record) -> Key | None:
+    """Return the key of the request that a record of the outputs is about, None if of none."""
+    if record.value is None:
+        return None
+    if record.topic == "assignments":
+        found = _match(record.value)
+        return None if found is None else found[1]
+    letter = DeadLetter.read(record.value)
+    if letter is None or letter.topic != "requests" or letter.value is None:
+        return None
+    try:
+        # A letter may hold the beginning only.
+        event = from_json(b64decode(letter.value), allow_partial="trailing-strings")
+        return key_of(event["pool"], event["request_id"])
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+Status = Literal["pending", "waiting", "assigned", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a request.
+
+    Attributes
+    ----------
+    status
+        "pending" until it was decided for the first time.
+    partition, offset
+        Where the request's record is.
+    arms
+        Each with its reason and propensity; of a request that waits for another arm, the ones it
+        was given.
+    repeat
+        Whether it had been answered before.
+    instead_of
+        The arm that was replaced last.
+    why
+        Why it waits.
+    reason, message
+        Why it was refused, as in its dead letter.
+    """
+
+    status: Status
+    partition: int
+    offset: int
+    arms: tuple[dict[str, Any], ...] = ()
+    round: int = 0
+    epoch: int = 0
+    repeat: bool = False
+    instead_of: str | None = None
+    why: str | None = None
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether there is an answer."""
+        return self.status in ("assigned", "refused")
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What one record says of a request: the outcome as if nothing else had been heard of it.
+
+    `own` has the offsets of the requests' records that it answers: of a request that was sent
+    again, there are two.
+    """
+
+    outcome: Outcome
+    own: tuple[int, ...]
+
+    @classmethod
+    def of(cls, record: Record) -> "Heard | None":
+        """Read a record that has a key; None if it is not what the service writes."""
+        try:
+            event = json.loads(record.value or b"")
+            read = _read_letter if record.topic != "assignments" else _READERS[event["type"]]
+            return read(record.partition, event)
+        except (ValueError, TypeError, KeyError):
+            return None
+
+
+def _read_letter(partition: int, event: dict[str, Any]) -> Heard:
+    offset = event["offset"]
+    outcome = Outcome(
+        "refused", partition, offset, reason=event["reason"], message=event["message"]
+    )
+    return Heard(outcome, (offset,))
+
+
+def _read_waiting(partition: int, event: dict[str, Any]) -> Heard:
+    outcome = Outcome(
+        "waiting",
+        partition,
+        event["request_offset"],
+        repeat=event.get("repeat", False),
+        instead_of=event.get("instead_of"),
+        why=event["why"],
+    )
+    return Heard(outcome, _own(event, outcome))
+
+
+def _read_assignment(partition: int, event: dict[str, Any]) -> Heard:
+    first = {name: event[name] for name in ("arm", "reason", "propensity")}
+    outcome = Outcome(
+        "assigned",
+        partition,
+        event.get("request_offset", event["folded"]["requests"] - 1),
+        (first, *event.get("others", ())),
+        round=event["round"],
+        epoch=event["epoch"],
+        repeat=event["repeat"],
+        instead_of=event.get("instead_of"),
+    )
+    return Heard(outcome, _own(event, outcome))
+
+
+def _own(event: dict[str, Any], outcome: Outcome) -> tuple[int, ...]:
+    last = event["folded"]["requests"] - 1
+    return (outcome.offset, last) if outcome.repeat else (outcome.offset,)
+
+
+_READERS: Final = {"assignment": _read_assignment, "waiting": _read_waiting}
+
+
+def fold(known: Outcome | None, heard: Outcome) -> Outcome:
+    """Return the outcome of a request after something more was heard of it."""
+    if known is None or known.status == "pending":
+        return heard
+    if heard.status == "refused":
+        return known if _outlasts(known, heard) else heard
+    if known.status == "refused":
+        return known if known.offset >= heard.offset else heard
+    if heard.status == "waiting":
+        return replace(heard, arms=known.arms) if heard.instead_of is not None else heard
+    if not known.arms:
+        return heard
+    if heard.repeat:
+        return replace(known, status="assigned", arms=heard.arms, why=None)
+    if heard.instead_of is not None:
+        return replace(heard, arms=_replaced(known.arms, heard.instead_of, heard.arms[0]))
+    return known if known.offset == heard.offset else heard  # or it was delivered again
+
+
+def _outlasts(known: Outcome, letter: Outcome) -> bool:
+    """Tell whether an outcome holds although a dead letter was heard after it."""
+    if known.offset != letter.offset:
+        return known.offset > letter.offset  # the letter is of an earlier request of the same id
+    return len(known.arms) > 1  # one arm could not be replaced, the others stay
+
+
+def _replaced(
+    arms: tuple[dict[str, Any], ...], instead_of: str, arm: dict[str, Any]
+) -> tuple[dict[str, Any], ...]:
+    """Return the arms after one of them was replaced; the same if that was so before."""
+    return tuple(arm if each["arm"] == instead_of else each for each in arms)

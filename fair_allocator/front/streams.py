@@ -1,0 +1,295 @@
+"""Assignments as server-sent events, from now on or from where a client was cut off.
+
+A stream first takes its place among the listeners, and only then reads what it has missed: so there
+is no gap between the two. A reader that does not keep up is cut off, and comes back with the id of
+its last event.
+"""
+
+import asyncio
+import re
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from fair_allocator.errors import LogError, OffsetGone
+from fair_allocator.front.answering import RETRY
+from fair_allocator.log.base import LogClient, Place, Record
+from fair_allocator.web.problem import Problem
+
+CONTENT_TYPE: Final = "text/event-stream"
+
+BEAT_SECONDS: Final = 15.0
+"""Between two comments while nothing happens, so that proxies keep the connection."""
+
+MOST_RECORDS: Final = 2_000
+MOST_BYTES: Final = 4 * 2**20
+"""What may wait for one reader; one for whom more does is cut off."""
+
+READERS: Final = 4
+"""Streams that read what they have missed at the same time."""
+
+CHUNK_RECORDS: Final = 500
+"""Records that are read at once."""
+
+_KIND: Final = b'{"type":"assignment",'
+_PLACE: Final = r"\d{1,6}:(?:-1|\d{1,18})"
+_LAST_ID: Final = re.compile(f"{_PLACE}(,{_PLACE})*")
+"""Partitions with the offset of the last event; -1 if there was none yet."""
+
+Positions = dict[int, int]
+"""By partition, the offset of the last record that was sent."""
+
+
+def last_id(text: str) -> Positions | None:
+    """Return where a stream was cut off; None if that is no id of an event.
+
+    >>> last_id("0:12,3:-1")
+    {0: 12, 3: -1}
+    """
+    if not _LAST_ID.fullmatch(text):
+        return None
+    pairs = (pair.split(":") for pair in text.split(","))
+    return {int(partition): int(offset) for partition, offset in pairs}
+
+
+class Stream:
+    """One reader: what waits for it, and what it has been sent."""
+
+    def __init__(self, key: bytes | None, loop: asyncio.AbstractEventLoop) -> None:
+        self.key = key
+        """The pool in UTF-8; None for all of them."""
+        self.sent: Positions = {}
+        self._waiting: deque[Record] = deque()
+        self._bytes = 0
+        self._lock = threading.Lock()
+        self._loop = loop
+        self._news = asyncio.Event()
+        self._cut_off = False
+
+    def wants(self, record: Record) -> bool:
+        """Tell whether a record is for this reader."""
+        return self.key is None or record.key == self.key
+
+    def add(self, records: Sequence[Record]) -> None:
+        """Let records wait for the reader; called on the follower's thread."""
+        with self._lock:
+            if self._cut_off:
+                return
+            self._waiting.extend(records)
+            self._bytes += sum(len(record.value or b"") for record in records)
+            self._cut_off = len(self._waiting) > MOST_RECORDS or self._bytes > MOST_BYTES
+        self._wake()
+
+    def cut_off(self) -> None:
+        """End the stream."""
+        with self._lock:
+            self._cut_off = True
+        self._wake()
+
+    def _wake(self) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._news.set)
+
+    async def take(self) -> list[Record] | None:
+        """Return what has come, nothing after a while; None if the stream is over."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), BEAT_SECONDS)
+        self._news.clear()
+        with self._lock:
+            records = list(self._waiting)
+            self._waiting.clear()
+            self._bytes = 0
+            return None if self._cut_off else records
+
+    def begin(self) -> bytes:
+        """Return an event without data, whose id says from where on this reader is sent all."""
+        return b": assignments as they are committed\nid: %b\n\n" % self._place()
+
+    def _place(self) -> bytes:
+        return ",".join(f"{at}:{offset}" for at, offset in sorted(self.sent.items())).encode()
+
+    def encode(self, record: Record) -> bytes:
+        """Return a record as an event; its id says how far this reader is."""
+        self.sent[record.partition] = record.offset
+        one = b"%d:%d" % (record.partition, record.offset)
+        id = self._place() if self.key is None else one
+        return b"id: %b\ndata: %b\n\n" % (id, record.value or b"")
+
+
+class Streams:
+    """All streams; at most `most` at the same time."""
+
+    def __init__(self, open_client: Callable[[], LogClient], most: int) -> None:
+        self._open_client = open_client
+        self._most = most
+        self._streams: list[Stream] = []
+        self._positions: dict[int, int] = {}
+        """By partition, the position after the last assignment that was heard."""
+        self._lock = threading.Lock()
+        self._readers = ThreadPoolExecutor(READERS, "resuming a stream")
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    # -- on the follower's thread -------------------------------------------------------------
+
+    def begin(self, positions: Mapping[Place, int]) -> None:
+        """Take note of where the outputs are followed from."""
+        with self._lock:
+            for (topic, partition), position in positions.items():
+                if topic == "assignments":
+                    self._positions[partition] = position
+
+    def hear(self, records: Sequence[Record]) -> None:
+        """Hand assignments on to the readers."""
+        mine = [record for record in records if record.topic == "assignments"]
+        with self._lock:
+            for record in mine:
+                self._positions[record.partition] = record.offset + 1
+            if not self._streams:
+                return
+            mine = [record for record in mine if _is_assignment(record)]
+            for stream in self._streams:
+                wanted = [record for record in mine if stream.wants(record)]
+                if wanted:
+                    stream.add(wanted)
+
+    # -- on the server's thread ---------------------------------------------------------------
+
+    async def respond(self, pool: str | None, start: Positions | None) -> Response:
+        """Return the events for a reader, from the end on or after those of `start`.
+
+        Raises
+        ------
+        Problem
+            503 if there are too many streams, 410 if what the reader has missed was trimmed.
+        LogError
+            If the log cannot be read.
+        """
+        if len(self._streams) >= self._most:
+            raise Problem(
+                503, "too many streams are open", reason="too-many-streams", headers=RETRY
+            )
+        stream = Stream(None if pool is None else pool.encode(), asyncio.get_running_loop())
+        with self._lock:
+            self._streams.append(stream)
+            heard = dict(self._positions)
+        stream.sent = {at: position - 1 for at, position in heard.items()} | (start or {})
+        missed = _Reading(self._open_client, stream, start or {}, heard, self._readers)
+        response = _EventStream(self._events(stream, missed), partial(self._leave, stream, missed))
+        try:
+            await missed.begin()
+        except BaseException as error:
+            self._leave(stream, missed)
+            if isinstance(error, OffsetGone):
+                raise Problem(
+                    410, "the log no longer holds what was missed", reason="gone"
+                ) from error
+            raise
+        return response
+
+    async def _events(self, stream: Stream, missed: "_Reading") -> AsyncIterator[bytes]:
+        yield stream.begin()
+        with suppress(LogError):  # the reader comes back, and is told then
+            async for records in missed:
+                yield b"".join(map(stream.encode, records))
+            while (news := await stream.take()) is not None:
+                yield b"".join(map(stream.encode, news)) or b":\n\n"
+
+    def _leave(self, stream: Stream, missed: "_Reading") -> None:
+        with self._lock:
+            self._streams.remove(stream)
+        missed.close()
+
+    def close(self) -> None:
+        """End all streams."""
+        with self._lock:
+            streams = list(self._streams)
+        for stream in streams:
+            stream.cut_off()
+        self._readers.shutdown(wait=False)
+
+
+def _is_assignment(record: Record) -> bool:
+    return (record.value or b"").startswith(_KIND)
+
+
+class _EventStream(StreamingResponse):
+    """An answer that calls `leave` when it is over, however it ends."""
+
+    def __init__(self, events: AsyncIterator[bytes], leave: Callable[[], None]) -> None:
+        super().__init__(events, headers={"content-type": CONTENT_TYPE})
+        self._leave = leave
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._leave()
+
+
+class _Reading:
+    """Reads what a stream has missed, a chunk at a time, on the threads of an executor."""
+
+    def __init__(
+        self,
+        open_client: Callable[[], LogClient],
+        stream: Stream,
+        start: Positions,
+        heard: Mapping[int, int],
+        readers: ThreadPoolExecutor,
+    ) -> None:
+        self._open_client = open_client
+        self._stream = stream
+        self._ranges = [
+            (at, last + 1, heard[at])
+            for at, last in sorted(start.items())
+            if last + 1 < heard.get(at, 0)
+        ]
+        self._readers = readers
+        self._client: LogClient | None = None
+        self._records: Iterator[Record] = iter(())
+        self._first: list[Record] = []
+
+    async def begin(self) -> None:
+        """Open the log and read the first records, if anything was missed."""
+        if self._ranges:
+            loop = asyncio.get_running_loop()
+            self._first = await loop.run_in_executor(self._readers, self._open)
+
+    def _open(self) -> list[Record]:
+        self._client = self._open_client()
+        self._records = self._read(self._client)
+        return self._next()
+
+    def _read(self, client: LogClient) -> Iterator[Record]:
+        for partition, begin, end in self._ranges:
+            for record in client.read("assignments", partition, begin, end):
+                if _is_assignment(record) and self._stream.wants(record):
+                    yield record
+
+    def _next(self) -> list[Record]:
+        return list(islice(self._records, CHUNK_RECORDS))
+
+    async def __aiter__(self) -> AsyncIterator[list[Record]]:
+        loop, records = asyncio.get_running_loop(), self._first
+        while records:
+            yield records
+            records = await loop.run_in_executor(self._readers, self._next)
+
+    def close(self) -> None:
+        """Let go of the log, once what is under way is done."""
+        with suppress(RuntimeError):  # the executor has ended, and so does the process
+            self._readers.submit(self._close)
+
+    def _close(self) -> None:
+        if self._client is not None:
+            self._client.close()

@@ -1,0 +1,110 @@
+"""Reading on: the next records of many places, none of which starves."""
+
+import time
+from collections.abc import Mapping
+from itertools import chain
+from typing import Final
+
+from fair_allocator.log.base import TOPICS, Follower, Place, Record
+from fair_allocator.log.sqlite.store import CHUNK_BYTES, Store, gone
+from fair_allocator.log.sqlite.trim import cost
+
+SHORTEST_PAUSE: Final = 0.000_5
+LONGEST_PAUSE: Final = 0.005
+"""Seconds between two looks for what other processes append; an idle reader takes about 2 % of a
+core. What this process appends is seen at once (see `store.Bell`)."""
+
+
+class Tail:
+    """Reads places on from their positions.
+
+    Attributes
+    ----------
+    positions
+        The position of each place that is read. Call `look_again` after changing one.
+    read_bytes
+        How much was read since somebody set it to 0.
+    """
+
+    def __init__(self, store: Store, topics: tuple[str, ...]) -> None:
+        self.positions: dict[Place, int] = {}
+        self.read_bytes = 0
+        self._store = store
+        self._topics = topics
+        self._seen_all_at: tuple[int, int] | None = None
+
+    def look_again(self) -> None:
+        """Forget that everything was read."""
+        self._seen_all_at = None
+
+    def poll(self, timeout_seconds: float, limit: int) -> list[list[Record]]:
+        """Return the next records, at most `limit`, in blocks of one place each."""
+        deadline = time.monotonic() + timeout_seconds
+        bell, pause = self._store.bell, SHORTEST_PAUSE
+        while True:
+            heard = bell.rung
+            blocks = self._take(limit)
+            left = deadline - time.monotonic()
+            if blocks or left <= 0:
+                return blocks
+            bell.wait(heard, min(pause, left))
+            pause = min(pause * 1.5, LONGEST_PAUSE)
+
+    def _take(self, limit: int) -> list[list[Record]]:
+        version = self._store.version()
+        if version == self._seen_all_at:
+            return []
+        ends = self._store.ends(self._topics)
+        # Whoever is served goes to the end of the line, so that a limit below its length is fair.
+        line = [name for name, position in self.positions.items() if position < ends[name]]
+        if not line:
+            self._seen_all_at = version
+            return []
+        backlog = {name: ends[name] - self.positions[name] for name in line[:limit]}
+        blocks: list[list[Record]] = []
+        room = CHUNK_BYTES
+        for (topic, partition), share in _shares(backlog, limit).items():
+            start = self.positions[topic, partition]
+            blocks.append(self._store.read(topic, partition, start, start + share, share, room))
+            room -= cost(blocks[-1])
+            if room <= 0:
+                break
+        self.read_bytes += CHUNK_BYTES - room
+        # Not before everything was read: an error must not skip anything.
+        for block in blocks:
+            topic, partition, offset, *_ = block[-1]
+            del self.positions[topic, partition]
+            self.positions[topic, partition] = offset + 1
+        return blocks
+
+
+def _shares(backlog: Mapping[Place, int], limit: int) -> dict[Place, int]:
+    """Divide the limit evenly; what the shorter backlogs leave goes to the longer ones."""
+    shares = dict.fromkeys(backlog, 0)
+    for rank, name in enumerate(sorted(backlog, key=backlog.__getitem__)):
+        shares[name] = min(backlog[name], -(-limit // (len(backlog) - rank)))
+        limit -= shares[name]
+    return shares
+
+
+class SqliteFollower(Follower):
+    """See `Follower`."""
+
+    def __init__(self, store: Store, positions: Mapping[Place, int]) -> None:
+        self._tail = Tail(store, TOPICS)
+        for (topic, partition), position in positions.items():
+            first = store.stream(topic, partition).start
+            if position < first:
+                why = f"the oldest kept is {first}"
+                raise gone(store.name, topic, partition, position, why)
+        self._tail.positions.update(positions)
+
+    @property
+    def positions(self) -> Mapping[Place, int]:
+        return self._tail.positions
+
+    def poll(self, timeout_seconds: float, limit: int) -> list[Record]:
+        return list(chain.from_iterable(self._tail.poll(timeout_seconds, limit)))
+
+    def close(self) -> None:
+        """Nothing to do: the connection is the client's."""

@@ -1,0 +1,193 @@
+"""From the configuration to the one server: page, metrics, health and API on one port.
+
+Whatever is served is a `Part` with routes. `serving` puts parts together under the same access,
+bounds and certificate; `observed` is the part of the service itself, with any others beside it.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from fair_allocator.config import Configuration, ObserveSection, token_of
+from fair_allocator.observe.health import Health
+from fair_allocator.observe.observer import Observer
+
+if TYPE_CHECKING:
+    from fair_allocator.observe.exposition import Truth
+    from fair_allocator.web.access import Access
+    from fair_allocator.web.application import Part
+    from fair_allocator.web.tls import Tls
+
+    MakeParts = Callable[[Access], Sequence[Part]]
+    """Makes what is served, given who may do what."""
+
+# The modules of `web` take longer to load than all that decides, so they are imported in functions.
+
+logger = logging.getLogger(__name__)
+
+HEAD_START_SECONDS: Final = 0.5
+"""What the loop has to itself: threads take turns, and loading the server takes long ones."""
+
+
+def access_of(settings: ObserveSection) -> "Access":
+    """Return who may do what.
+
+    Raises
+    ------
+    ConfigurationError
+        If a token cannot be told, or the file of tokens makes no sense.
+    """
+    from fair_allocator.web.access import Access
+    from fair_allocator.web.hosts import is_local
+    from fair_allocator.web.tokens import Right, Token, Tokens
+
+    token = token_of(settings)
+    given = [Token.of("observe.token", [Right.READ], token)] if token else []
+    try:
+        local = is_local(settings.host)
+    except OSError:
+        local = False  # nobody can listen there anyway
+    return Access(
+        Tokens(given, settings.tokens_file), frozenset(map(str.lower, settings.hosts)), local
+    )
+
+
+def check_files(settings: ObserveSection) -> None:
+    """Raise `ConfigurationError` if token, tokens or certificate cannot be used."""
+    from fair_allocator.web.tokens import Tokens
+
+    token_of(settings)
+    Tokens(file=settings.tokens_file)
+    tls_of(settings)
+
+
+def tls_of(settings: ObserveSection) -> "Tls | None":
+    """Return the certificate to serve with, None if there is none.
+
+    Raises
+    ------
+    ConfigurationError
+        If its files cannot be used.
+    """
+    from fair_allocator.web.tls import Tls
+
+    if settings.tls_certificate_file is None or settings.tls_key_file is None:
+        return None
+    return Tls(settings.tls_certificate_file, settings.tls_key_file)
+
+
+@contextmanager
+def serving(configuration: Configuration, make_parts: "MakeParts") -> Iterator[str | None]:
+    """Serve parts on the configured port while the block runs; yields the address.
+
+    Where the port cannot be had there is a warning and no server: deciding matters more than
+    being watched, and whoever watches will notice.
+
+    Raises
+    ------
+    ConfigurationError
+        If tokens or certificate cannot be used.
+    """
+    from fair_allocator.web.application import Application
+    from fair_allocator.web.bounds import Bounds
+    from fair_allocator.web.server import Server
+
+    settings = configuration.observe
+    access, tls = access_of(settings), tls_of(settings)
+    if settings.port is None:
+        yield None
+        return
+    bounds = Bounds(connections=settings.max_connections)
+    try:
+        server = Server(
+            settings.host,
+            settings.port,
+            Application(make_parts(access), access, bounds),
+            bounds,
+            tls,
+        )
+    except OSError as error:
+        logger.warning(
+            "no metrics and no page: cannot listen on %s port %d: %s; set observe.host and "
+            "observe.port",
+            settings.host,
+            settings.port,
+            error.strerror or error,
+        )
+        yield None
+        return
+    with server.running():
+        guarded = "" if access.tokens.needed else ", no token"
+        logger.info("metrics and page at %s%s", server.url, guarded)
+        yield server.url
+
+
+@contextmanager
+def observed(
+    configuration: Configuration,
+    observer: Observer,
+    truth: "Truth | None" = None,
+    make_more: "MakeParts | None" = None,
+) -> Iterator[str | None]:
+    """Serve metrics, health and the page while the block runs; yields the page's address.
+
+    `truth` has the arms' true means by pool, where they are known. `make_more` makes parts whose
+    routes are tried before those of the page.
+
+    Raises
+    ------
+    ConfigurationError
+        If tokens or certificate cannot be used.
+    """
+    from fair_allocator.observe.reporter import Reporter
+    from fair_allocator.observe.routes import Pages
+
+    service = configuration.service
+    health = Health(observer, service.stuck_seconds, service.poll_seconds)
+
+    def make_parts(access: "Access") -> "list[Part]":
+        more = make_more(access) if make_more else ()
+        collectors = [collector for part in more for collector in part.collectors]
+        reporter = Reporter(observer, configuration.metrics, truth, collectors)
+        pages = Pages(reporter, health, access, configuration.observe.max_clients)
+        return [*more, pages.part]
+
+    with serving(configuration, make_parts) as url:
+        yield url
+
+
+@contextmanager
+def observed_aside(
+    configuration: Configuration, observer: Observer, make_more: "MakeParts | None" = None
+) -> Iterator[None]:
+    """Do the same on a thread of its own, a little later: deciding does not wait for it.
+
+    Raises
+    ------
+    ConfigurationError
+        If tokens or certificate cannot be used.
+    """
+    check_files(configuration.observe)
+    if configuration.observe.port is None:
+        yield
+        return
+    ending = threading.Event()
+
+    def serve() -> None:
+        if ending.wait(HEAD_START_SECONDS):
+            return
+        try:
+            with observed(configuration, observer, make_more=make_more):
+                ending.wait()
+        except Exception:
+            logger.exception("no metrics and no page; deciding goes on")
+
+    thread = threading.Thread(target=serve, name="observing", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join()

@@ -1,0 +1,182 @@
+"""Routes of several parts as one application, with the same rules for all of them.
+
+A request is refused before any route sees it if it calls the server by a name that is not ours,
+or brings a body that is too long or not wanted. Routes see the path as it was sent, so that a name
+with an encoded slash is one name: write `{pool:name}` for a part of a path that is any text.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, unquote_to_bytes
+
+from prometheus_client.registry import Collector
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.routing import BaseRoute, Match, Route, Router
+from starlette.types import Message, Receive, Scope, Send
+
+from fair_allocator.web.access import Access
+from fair_allocator.web.bounds import Bounds
+from fair_allocator.web.headers import HEADERS
+from fair_allocator.web.problem import Problem
+
+logger = logging.getLogger(__name__)
+
+_HEADERS: Final = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+
+
+class _Name(Convertor[str]):
+    """A part of a path that is any text, percent-encoded."""
+
+    regex = "[^/]+"
+
+    def convert(self, value: str) -> str:
+        try:
+            return unquote_to_bytes(value).decode()
+        except UnicodeDecodeError:
+            raise Problem(400, "the path is not UTF-8") from None
+
+    def to_string(self, value: str) -> str:
+        return quote(value, safe="")
+
+
+register_url_convertor("name", _Name())
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Routes, and what must run on the server's event loop while they are served.
+
+    `running` is entered before the first request. When it is left, answers under way should come to
+    an end: they have `Bounds.end_seconds` for it, and then they are broken off. `collectors` has
+    its metrics, for whichever part serves them.
+    """
+
+    routes: Sequence[BaseRoute]
+    running: Callable[[], AbstractAsyncContextManager[Any]] | None = None
+    collectors: Sequence[Collector] = ()
+
+
+class Application:
+    """An ASGI application made of parts; the routes of the first part are tried first."""
+
+    def __init__(self, parts: Sequence[Part], access: Access, bounds: Bounds) -> None:
+        self._parts = parts
+        self._access = access
+        self._bounds = bounds
+        self._router = Router(
+            [route for part in parts for route in part.routes], redirect_slashes=False
+        )
+
+    async def start(self, stack: AsyncExitStack) -> None:
+        """Start what must run beside the routes; leaving the stack ends it."""
+        for part in self._parts:
+            if part.running is not None:
+                await stack.enter_async_context(part.running())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, whatever happens."""
+        started = False
+
+        async def give(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                own = message.get("headers", ())
+                names = {name for name, _ in own}
+                message["headers"] = [*own, *(each for each in _HEADERS if each[0] not in names)]
+            await send(message)
+
+        try:
+            take = self._check(scope, receive)
+            scope["app"] = self  # by which routes raise instead of answering themselves
+            scope["path"] = scope["raw_path"].decode("ascii")
+            await self._router(scope, take, give)
+            return
+        except Problem as problem:
+            refusal = problem
+        except HTTPException as error:
+            refusal = self._refusal(scope, error)
+        except (ClientDisconnect, asyncio.CancelledError):
+            return  # the client or the server has gone
+        except Exception:
+            if started:
+                raise  # uvicorn reports it, and closes the connection
+            logger.exception("a request could not be answered")
+            refusal = Problem(500)
+        if started:
+            raise RuntimeError("refused after its answer had begun") from refusal
+        await refusal.response()(scope, receive, give)
+
+    def _check(self, scope: Scope, receive: Receive) -> Receive:
+        """Refuse what no route is to see; return where to receive the body from."""
+        hosts, length, chunked = [], b"0", False
+        for name, value in scope["headers"]:
+            if name == b"host":
+                hosts.append(value.decode("latin-1"))
+            elif name == b"content-length":
+                length = value
+            elif name == b"transfer-encoding":
+                chunked = True
+        if len(hosts) > 1:
+            raise Problem(400, "there is more than one Host header")
+        if not self._access.answers_to(hosts[0] if hosts else ""):
+            # A page elsewhere may have its own name lead here, to read what it must not.
+            raise Problem(421, "this server is not called by that name: see observe.hosts")
+        most = self._bounds.body_bytes if scope["method"] == "POST" else 0
+        if int(length) > most or (chunked and not most):
+            raise Problem(413, f"a body may have {most:,} bytes here")
+        return _bounded(receive, most) if chunked else receive
+
+    def _refusal(self, scope: Scope, error: HTTPException) -> Problem:
+        """Return the problem that a route's own refusal is."""
+        if error.status_code != 405:
+            return Problem(error.status_code, headers=error.headers)
+        methods = {
+            method
+            for route in self._router.routes
+            if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE
+            for method in route.methods or ()
+        }
+        return Problem(405, headers={"Allow": ", ".join(sorted(methods))})
+
+
+def _bounded(receive: Receive, most: int) -> Receive:
+    """Receive a body whose length was not told, and refuse it when it is too long."""
+    left = most
+
+    async def take() -> Message:
+        nonlocal left
+        message = await receive()
+        left -= len(message.get("body", b""))
+        if left < 0:
+            raise Problem(413, f"a body may have {most:,} bytes here")
+        return message
+
+    return take
+
+
+async def read_json(request: Request) -> bytes:
+    """Return the body of a request, which must be JSON if there is one.
+
+    A form of another site can send any text, but not with this type.
+
+    Raises
+    ------
+    Problem
+        415 if it has another type, 413 if it is too long.
+    """
+    body = await request.body()
+    content_type = request.headers.get("content-type", "")
+    if (body or content_type) and not _is_json(content_type):
+        raise Problem(415, "send application/json", headers={"Accept": "application/json"})
+    return body
+
+
+def _is_json(content_type: str) -> bool:
+    return content_type.partition(";")[0].strip().lower() == "application/json"

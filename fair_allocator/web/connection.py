@@ -1,0 +1,244 @@
+"""One connection: uvicorn's protocol, with a deadline and a bound on everything a client does.
+
+uvicorn has no deadline for a request, and its timer of idle connections starts again with every
+byte. Here the connection stands in the crowd's line of the phase it is in, and the crowd ends it.
+
+A request that comes before the answer to the one before it ends the connection after that answer:
+nobody pipelines, and what is queued would be memory that the client decides on.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from fair_allocator.web.bounds import Bounds
+from fair_allocator.web.crowd import Crowd, Phase
+from fair_allocator.web.headers import HEADERS
+from fair_allocator.web.problem import CONTENT_TYPE, Problem
+
+_METHODS: Final = "GET, HEAD, POST"
+"""All that anything here is ever served by."""
+
+
+_LENGTHS: Final = (b"content-length", b"transfer-encoding")
+
+
+class Connection(HttpToolsProtocol):
+    """A connection of a crowd, which it is in from the moment it was accepted."""
+
+    def __init__(
+        self,
+        config: Config,
+        state: ServerState,
+        loop: asyncio.AbstractEventLoop,
+        crowd: Crowd,
+        bounds: Bounds,
+    ) -> None:
+        super().__init__(config, state, {}, loop)
+        self.phase: Phase | None = None
+        self.connecting: asyncio.Task[Any] | None = None
+        """What makes the connection, until it is made: a TLS handshake takes its time."""
+        self._crowd = crowd
+        self._bounds = bounds
+        self._deaf = False
+        """Whether nothing of what still comes is read."""
+        self._replaying = False
+        """Whether the parser is fed a head that was parsed before."""
+        self._in_head = False
+        self._head_bytes = 0
+        """Received of a head that is not finished yet."""
+        self._fields = self._fields_bytes = 0
+        """Of the head that is being parsed: its headers, and their bytes with the first line's."""
+        self._refusal: Problem | None = None
+        """Why the parser was stopped."""
+
+    # -- the transport ------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if self.phase is None:  # it made room meanwhile
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._crowd.remove(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._deaf:
+            return
+        try:
+            self._parse(data)
+        except httptools.HttpParserInvalidMethodError:
+            self._refuse(Problem(405, headers={"Allow": _METHODS}))
+        except httptools.HttpParserError:
+            if not self._deaf:
+                self._refuse(self._refusal or Problem(400, "this is no HTTP request"))
+        if not self._is_answering() and not self._deaf:
+            self._head_bytes += len(data)
+            if self._head_bytes > self._bounds.head_bytes:
+                self._refuse(Problem(431))
+        self._settle()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._crowd.move(self, Phase.SEND)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._settle()
+
+    # -- the parser ---------------------------------------------------------------------------
+
+    def _parse(self, data: bytes) -> None:
+        """Parse; a request for another protocol is answered as if it had not asked for it."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            if self._skips_body():
+                self._replace_parser()
+                self._parse(data[upgrade.args[0] :])
+
+    def _skips_body(self) -> bool:
+        """Tell whether the parser takes the body of this request for another protocol."""
+        return self.parser.should_upgrade() and any(
+            name in _LENGTHS and value != b"0" for name, value in self.headers
+        )
+
+    def _replace_parser(self) -> None:
+        """Go on with a parser that has seen the head without the wish for another protocol.
+
+        Java's own client has this wish with every first request, and sends a body all the same.
+        """
+        lengths = (name + b": " + value for name, value in self.headers if name in _LENGTHS)
+        self.parser = httptools.HttpRequestParser(self)
+        self._replaying = True
+        self.parser.feed_data(b"\r\n".join([b"POST / HTTP/1.1", *lengths, b"", b""]))
+        self._replaying = False
+
+    def on_message_begin(self) -> None:
+        if self._replaying:
+            return
+        if self._is_answering():
+            self._deaf = True
+            raise ValueError("a request before the last one was answered")
+        super().on_message_begin()
+        self._in_head = True
+        self._fields = self._fields_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        if self._replaying:
+            return
+        super().on_url(url)
+        self._count(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._replaying:
+            return
+        self._fields += 1
+        self._count(len(name) + len(value) + 4)
+        if self._in_head:  # those after a chunked body mean nothing here
+            super().on_header(name, value)
+
+    def _count(self, size: int) -> None:
+        self._fields_bytes += size
+        if self._fields_bytes > self._bounds.head_bytes or self._fields > self._bounds.head_fields:
+            self._refusal = Problem(431)
+            raise ValueError("the head is too large")
+
+    def on_headers_complete(self) -> None:
+        if self._replaying:
+            return
+        if not self.url.startswith(b"/"):
+            self._refusal = Problem(404)
+            raise ValueError("this is no proxy")
+        super().on_headers_complete()
+        self._in_head = False
+        self._head_bytes = 0
+
+    def on_message_complete(self) -> None:
+        if not self._skips_body():
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            self._crowd.move(self, Phase.SEND)
+        elif self._deaf or self.cycle.more_body:
+            self._end()
+        else:
+            self.flow.resume_reading()
+            self._settle()
+
+    # -- phases -------------------------------------------------------------------------------
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _settle(self) -> None:
+        """Enter the phase that the connection is in."""
+        if self.flow.write_paused or self.transport.is_closing():
+            phase = Phase.SEND
+        elif self._is_answering():
+            phase = Phase.BODY if self.cycle.more_body else Phase.ANSWER
+        elif self._deaf:
+            phase = Phase.END
+        else:
+            phase = Phase.HEAD if self._in_head or self.cycle is None else Phase.IDLE
+        self._crowd.move(self, phase)
+
+    def expire(self) -> None:
+        """Tell a client that is too slow with its request; the crowd cuts any other."""
+        sent_something = self._head_bytes and self.phase is Phase.HEAD
+        if sent_something or self.phase is Phase.BODY:
+            self._refuse(Problem(408))
+
+    def cut(self) -> None:
+        """Close at once."""
+        if self.transport is not None:
+            self.transport.abort()
+        elif self.connecting is not None:
+            self.connecting.cancel()
+
+    def _refuse(self, problem: Problem) -> None:
+        """Answer without asking the application, and end; an answer under way is broken off."""
+        if self._is_answering():
+            started = self.cycle.response_started
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+            self.cycle.response_complete = True
+            if started:
+                self.cut()
+                return
+        self.transport.write(_encode(problem))
+        self._end()
+
+    def _end(self) -> None:
+        """Say that nothing more comes, and wait a little for the client to hear it.
+
+        To close while it still sends would reset the connection, and with it what it was sent.
+        """
+        self._deaf = True
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+            self.flow.resume_reading()
+        else:
+            self.transport.close()
+        self._crowd.move(self, Phase.END)
+
+
+def _encode(problem: Problem) -> bytes:
+    body = problem.body()
+    headers: Mapping[str, str] = {
+        "content-type": CONTENT_TYPE,
+        "content-length": str(len(body)),
+        "connection": "close",
+        **HEADERS,
+        **problem.headers,
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return STATUS_LINE[problem.status] + lines.encode("latin-1") + b"\r\n" + body

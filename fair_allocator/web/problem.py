@@ -1,0 +1,64 @@
+"""Errors as problem+json (RFC 9457), and nothing in them that the client sent."""
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+
+from starlette.responses import Response
+
+CONTENT_TYPE: Final = "application/problem+json"
+
+
+class Problem(Exception):
+    """A request that is not served, and why.
+
+    Parameters
+    ----------
+    status
+        The HTTP status.
+    detail
+        What is wrong with this request, in a sentence; "" says no more than the status does.
+    title
+        What is wrong in general; the status in words unless given.
+    headers
+        Of the answer, besides its type.
+    members
+        Further members of the object, such as ``field`` and ``reason``.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        detail: str = "",
+        *,
+        title: str = "",
+        headers: Mapping[str, str] | None = None,
+        **members: object,
+    ) -> None:
+        self.status = status
+        self.title = title or HTTPStatus(status).phrase
+        self.detail = detail
+        self.headers = dict(headers or {})
+        self.members = members
+        super().__init__(detail or self.title)
+
+    def content(self) -> dict[str, object]:
+        """Return the object that the client gets."""
+        known: dict[str, object] = {
+            "type": "about:blank",
+            "title": self.title,
+            "status": self.status,
+        }
+        if self.detail:
+            known["detail"] = self.detail
+        return known | self.members
+
+    def body(self) -> bytes:
+        """Return the same as JSON."""
+        return json.dumps(self.content(), separators=(",", ":")).encode() + b"\n"
+
+    def response(self) -> Response:
+        """Return the answer."""
+        headers = {"content-type": CONTENT_TYPE, **self.headers}
+        return Response(self.body(), self.status, headers)

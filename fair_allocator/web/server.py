@@ -1,0 +1,240 @@
+"""The server: one port, one thread, one event loop; signals and logging are left alone.
+
+It accepts by itself, a few connections a turn: asyncio would accept as many as wait before it looks
+at anything else, and counts a connection only after its TLS handshake.
+"""
+
+import asyncio
+import contextlib
+import logging
+import resource
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from typing import Final
+
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from fair_allocator.web.application import Application
+from fair_allocator.web.bounds import Bounds
+from fair_allocator.web.connection import Connection
+from fair_allocator.web.crowd import Crowd
+from fair_allocator.web.tls import Tls
+
+logger = logging.getLogger(__name__)
+
+BACKLOG: Final = 1_024
+"""Connections that the kernel keeps for us; beyond it, it lets clients try again after a second."""
+
+ACCEPTS: Final = 32
+"""Connections accepted in one turn of the event loop, which then looks after the others."""
+
+SWEEP_SECONDS: Final = 0.2
+"""Between two looks at who has taken too long."""
+
+
+class Server:
+    """Serves an application; listens from the moment it is made.
+
+    Raises
+    ------
+    OSError
+        If it cannot listen there.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        app: Application,
+        bounds: Bounds | None = None,
+        tls: Tls | None = None,
+    ) -> None:
+        self._app = app
+        self._bounds = bounds or Bounds()
+        self._tls = tls
+        self._crowd = Crowd(self._bounds, _most_connections(self._bounds))
+        self._socket = _listen(host, port)
+        self.host, self.port = self._socket.getsockname()[:2]
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'http' if self._tls is None else 'https'}://{host}:{self.port}/"
+
+    @property
+    def connections(self) -> int:
+        """How many there are now."""
+        return len(self._crowd)
+
+    @contextmanager
+    def running(self) -> Iterator["Server"]:
+        """Serve while the block runs."""
+        serving = _Serving(self._socket, self._app, self._bounds, self._tls, self._crowd)
+        thread = threading.Thread(target=serving.run, name="web", daemon=True)
+        thread.start()
+        try:
+            serving.wait_until_started()
+            yield self
+        finally:
+            serving.stop()
+            thread.join()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Only where the protocol is named does asyncio send small pieces at once: else the second part
+    # of an answer waits 40 ms for the client to confirm the first.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _most_connections(bounds: Bounds) -> int:
+    """Return how many connections there may be: half of all files are left to the rest."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return bounds.connections if files < 0 else max(1, min(bounds.connections, files // 2))
+
+
+class _Serving:
+    """What happens on the server's thread."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        app: Application,
+        bounds: Bounds,
+        tls: Tls | None,
+        crowd: Crowd,
+    ) -> None:
+        self._listener = listener
+        self._app = app
+        self._bounds = bounds
+        self._tls = tls
+        self._crowd = crowd
+        self._state = ServerState()
+        self._config = Config(
+            app,
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+        )
+        self._started = threading.Event()
+        self._failure: BaseException | None = None
+        self._loop = asyncio.new_event_loop()
+        self._ending = asyncio.Event()
+        self._connecting: set[asyncio.Task[None]] = set()
+
+    # -- for other threads --------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Serve until it is stopped."""
+        try:
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._serve())
+        except BaseException as error:
+            self._failure = error
+            logger.exception("the server has ended")
+        finally:
+            self._listener.close()
+            self._started.set()
+
+    def wait_until_started(self) -> None:
+        """Return when requests are answered; raise what prevents it."""
+        self._started.wait()
+        if self._failure is not None:
+            raise RuntimeError("the server could not be started") from self._failure
+
+    def stop(self) -> None:
+        """Let it end."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed, after a failure
+            self._loop.call_soon_threadsafe(self._ending.set)
+
+    # -- on its own thread --------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        self._config.load()
+        async with AsyncExitStack() as stack:
+            await self._app.start(stack)
+            self._listen()
+            self._started.set()
+            while not self._ending.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._ending.wait(), SWEEP_SECONDS)
+                self._crowd.sweep()
+            self._loop.remove_reader(self._listener)
+            self._listener.close()
+        await self._end()
+
+    def _listen(self) -> None:
+        if not self._ending.is_set():
+            self._loop.add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        """Take in a few of those who wait."""
+        for _ in range(ACCEPTS):
+            try:
+                client, _address = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                # Files are short, and others take them: give one back, and come again.
+                logger.warning("a connection could not be accepted: %s", error.strerror)
+                self._crowd.make_room()
+                self._loop.remove_reader(self._listener)
+                self._loop.call_later(SWEEP_SECONDS, self._listen)
+                return
+            client.setblocking(False)
+            connection = Connection(
+                self._config, self._state, self._loop, self._crowd, self._bounds
+            )
+            self._crowd.add(connection)
+            task = self._loop.create_task(self._connect(connection, client))
+            connection.connecting = task
+            self._connecting.add(task)
+            task.add_done_callback(self._connecting.discard)
+
+    async def _connect(self, connection: Connection, client: socket.socket) -> None:
+        """Make an accepted connection one of the event loop's, after its TLS handshake."""
+        try:
+            tls = None if self._tls is None else self._tls.context()
+            handshake = self._bounds.head_seconds if tls else None
+            await self._loop.connect_accepted_socket(
+                lambda: connection,
+                client,
+                ssl=tls,
+                ssl_handshake_timeout=handshake,
+                ssl_shutdown_timeout=self._bounds.linger_seconds if tls else None,
+            )
+        except (OSError, asyncio.CancelledError):
+            client.close()
+            self._crowd.remove(connection)
+
+    async def _end(self) -> None:
+        """Let answers under way end, and then everything."""
+        if self._state.tasks:
+            await asyncio.wait(set(self._state.tasks), timeout=self._bounds.end_seconds)
+        for connection in self._crowd:
+            connection.cut()
+        await asyncio.sleep(0)  # the connections learn that they are closed
+        under_way = {*self._state.tasks, *self._connecting}
+        for task in under_way:
+            task.cancel()
+        if under_way:
+            await asyncio.wait(under_way, timeout=self._bounds.end_seconds)

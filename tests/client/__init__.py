@@ -1,0 +1,1 @@
+"""The client of the HTTP API, its fake, and what is built on them."""
