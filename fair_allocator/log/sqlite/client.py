@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from fair_allocator.log.base import Incoming, LogClient, Record
 from fair_allocator.log.partitioner import Placing
+from fair_allocator.log.sqlite.failures import gone
 from fair_allocator.log.sqlite.storage import (
     BUSY_SECONDS,
     Clock,
@@ -12,7 +13,6 @@ from fair_allocator.log.sqlite.storage import (
     storage_of,
     wall_clock,
 )
-from fair_allocator.log.sqlite.store import gone
 
 
 class SqliteClient(LogClient):
