@@ -1,6 +1,7 @@
 """The log: where records come from, and where what was decided goes in one transaction."""
 
 from fair_allocator.log.base import (
+    HEADERS_BYTES,
     HINT_BYTES,
     INPUTS,
     JOURNAL,
@@ -8,6 +9,7 @@ from fair_allocator.log.base import (
     RECORD_BYTES,
     TOPICS,
     Committed,
+    Headers,
     Incoming,
     Log,
     LogClient,
@@ -19,6 +21,8 @@ from fair_allocator.log.base import (
 
 __all__ = [
     "Committed",
+    "Headers",
+    "HEADERS_BYTES",
     "HINT_BYTES",
     "Incoming",
     "INPUTS",

@@ -73,7 +73,7 @@ class Outbox:
             self._end = wire.closing(*upto, self._partition)
         value = wire.assignment(hosted.opening, made, more, offsets["requests"], self._end)
         # Outgoing(...) by way of tuple: its own constructor is a Python function.
-        record = "assignments", self._partition, hosted.key, to_bytes(value)
+        record = "assignments", self._partition, hosted.key, to_bytes(value), ()
         self.records.append(_new(_Outgoing, record))
 
     def repeat(self, hosted: HostedPool, made: Assignment) -> None:

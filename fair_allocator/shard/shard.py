@@ -50,7 +50,7 @@ class Shard(Controlling):
         offsets, draft = self.offsets, self._draft
         longest, latest = self.settings.record_bytes, now + self.settings.clock_skew
         for record in records:
-            topic, _, offset, key, value, timestamp = record
+            topic, _, offset, key, value, timestamp, _ = record
             if offset < offsets[topic]:
                 continue
             if topic != draft.topic:

@@ -57,9 +57,10 @@ class SqliteClient(LogClient):
                 self._placing.partition(key, self.partitions) if partition is None else partition,
                 key,
                 value,
+                headers,
                 now if timestamp is None else timestamp,
             )
-            for topic, key, value, partition, timestamp in records
+            for topic, key, value, partition, timestamp, headers in records
         ]
         if not rows:
             return []

@@ -14,7 +14,13 @@ from fair_allocator.log.kafka.confluent.common import (
     insist,
     translated,
 )
-from fair_allocator.log.kafka.driver import GroupListener, InstanceFenced, Place, Stored
+from fair_allocator.log.kafka.driver import (
+    GroupListener,
+    InstanceFenced,
+    Place,
+    Stored,
+    headers_of,
+)
 
 _new = tuple.__new__
 
@@ -69,8 +75,11 @@ class _Source:
                 topic = self._ours[name]
                 block = blocks.setdefault((topic, partition), [])
             _, stamp = message.timestamp()
+            found = message.headers()
+            headers = headers_of(found) if found else ()
+            key, value = message.key(), message.value()
             # Record(...) by way of tuple: its own constructor is a Python function.
-            fields = topic, partition, message.offset(), message.key(), message.value(), stamp
+            fields = topic, partition, message.offset(), key, value, stamp, headers
             block.append(_new(Record, fields))
         for place, block in blocks.items():
             self.positions[place] = max(self.positions.get(place, 0), block[-1].offset + 1)
