@@ -92,10 +92,15 @@ class Partition:
                 self._steps.append(lambda: self._elapse(record.timestamp))
 
     def _take_unreadable(self, block: list[Record]) -> list[Record]:
-        """Take the letters of records that nothing can come of, and return the others."""
+        """Take the letters of records that nothing can come of, and return the others.
+
+        The service may have read them between any two of the others, since they change nothing.
+        """
         others = []
         for record in block:
-            reason, _ = judge(record, self._rules, self._partitions)
+            reason, event = judge(record, self._rules, self._partitions)
+            if reason is None and record.topic != "controls":
+                reason = self._early_refusal(record, event)
             if reason is not None:
                 self._take_letter(record, (reason,))
             elif record.topic == "controls":
@@ -113,15 +118,10 @@ class Partition:
     def _take(self, record: Record) -> None:
         """Take in an input without a record of its own."""
         _, event = judge(record, self._rules, self._partitions)
-        early = self._early_refusal(record, event)
-        if early is not None:
-            self._take_letter(record, (early,))
-        elif record.topic == "requests":
-            require(False, "I1: nothing came of", record)
-        else:
-            self._steps.append(lambda: self._elapse(record.timestamp))
-            self._steps.append(self._give_up_again)
-            self._steps.append(lambda: self._reward(record, event))
+        require(record.topic != "requests", "I1: nothing came of", record)
+        self._steps.append(lambda: self._elapse(record.timestamp))
+        self._steps.append(self._give_up_again)
+        self._steps.append(lambda: self._reward(record, event))
 
     def _early_refusal(self, record: Record, event: Json) -> str | None:
         """Return why an input that is fine by itself is refused before a pool looks at it."""
