@@ -20,6 +20,7 @@ from fair_allocator.audit import Audit
 from fair_allocator.log.base import INPUTS, LogClient, Record
 from fair_allocator.log.interleaving import by_time
 from tests.support.deduplicated import Deduplicated
+from tests.support.headers import verify_headers
 from tests.support.judge import Json, Rules, judge
 from tests.support.letters import answered, has_bytes_of, letters_of, take
 from tests.support.requirement import Broken, require
@@ -420,4 +421,5 @@ def verify(client: LogClient, rules: Rules, *, exactly_once: bool = True) -> Cou
             audit.feed(partition, record.offset, record.value or b"")
     report = audit.report()
     require(report.ok, "the audit:", report.first)
+    verify_headers(client)
     return counts
