@@ -1,6 +1,7 @@
 """The log: where records come from, and where what was decided goes in one transaction."""
 
 from fair_allocator.log.base import (
+    HEADERS_BYTES,
     HINT_BYTES,
     INPUTS,
     JOURNAL,
@@ -9,6 +10,7 @@ from fair_allocator.log.base import (
     TOPICS,
     Committed,
     Follower,
+    Headers,
     Incoming,
     Log,
     LogClient,
@@ -21,6 +23,8 @@ from fair_allocator.log.base import (
 __all__ = [
     "Committed",
     "Follower",
+    "Headers",
+    "HEADERS_BYTES",
     "HINT_BYTES",
     "Incoming",
     "INPUTS",

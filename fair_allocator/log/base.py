@@ -8,6 +8,9 @@ A *position* is the offset of the next record to read, one past the last record 
 of an empty partition is where its first record will appear. Every offset that is committed,
 sought or passed as an end is a position.
 
+A record may carry headers beside its key and value. The log keeps them as they are and looks at
+none. Those of foreign producers may take more than `HEADERS_BYTES`; one without a value is dropped.
+
 There are two sides. The service's side, `Log`, owns partitions, reads the inputs and commits
 what it decided; at any time at most one service can commit for a partition. Everyone else uses a
 `LogClient`, of which there may be many in many processes. Neither sees a record of a transaction
@@ -37,8 +40,14 @@ TOPICS: Final = (*INPUTS, *OUTPUTS, JOURNAL)
 Place = tuple[str, int]
 """A topic's partition: the topic's name and the number."""
 
+Headers = tuple[tuple[str, bytes], ...]
+"""What a record carries beside its value, in order: names and values; a name may come twice."""
+
 RECORD_BYTES: Final = 1_000_000
 """Key and value of a record may take this much together in every log; more may be refused."""
+
+HEADERS_BYTES: Final = 16_384
+"""Names (in UTF-8) and values of a record's headers take at most this much when it is written."""
 
 HINT_BYTES: Final = 1_000
 """How long a hint may be in UTF-8; it travels as the metadata of an offset."""
@@ -65,6 +74,7 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     timestamp: int
+    headers: Headers = ()
 
 
 class Outgoing(NamedTuple):
@@ -74,6 +84,7 @@ class Outgoing(NamedTuple):
     partition: int
     key: bytes | None
     value: bytes | None
+    headers: Headers = ()
 
 
 class Incoming(NamedTuple):
@@ -92,6 +103,7 @@ class Incoming(NamedTuple):
     value: bytes | None
     partition: int | None = None
     timestamp: int | None = None
+    headers: Headers = ()
 
 
 class Committed(NamedTuple):
@@ -356,9 +368,10 @@ class LogClient(Closable):
         *,
         partition: int | None = None,
         timestamp: int | None = None,
+        headers: Headers = (),
     ) -> tuple[int, int]:
         """Append one record, durably; return its partition and offset."""
-        return self.append_many([Incoming(topic, key, value, partition, timestamp)])[0]
+        return self.append_many([Incoming(topic, key, value, partition, timestamp, headers)])[0]
 
     @abstractmethod
     def append_many(

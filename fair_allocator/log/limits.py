@@ -2,7 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 
-from fair_allocator.log.base import HINT_BYTES, INPUTS, RECORD_BYTES, Outgoing
+from fair_allocator.log.base import (
+    HEADERS_BYTES,
+    HINT_BYTES,
+    INPUTS,
+    RECORD_BYTES,
+    Headers,
+    Outgoing,
+)
 
 
 def require_size(key: bytes | None, value: bytes | None) -> None:
@@ -12,12 +19,21 @@ def require_size(key: bytes | None, value: bytes | None) -> None:
         raise ValueError(f"key and value take {size:,} bytes, a record at most {RECORD_BYTES:,}")
 
 
+def require_headers(headers: Headers) -> None:
+    """Refuse headers that take too much, or whose names are no text."""
+    size = sum(len(name.encode()) + len(value) for name, value in headers)
+    if size > HEADERS_BYTES:
+        raise ValueError(f"the headers take {size:,} bytes, a record's at most {HEADERS_BYTES:,}")
+
+
 def require_committable(
     outgoing: Iterable[Outgoing], offsets: Iterable[tuple[str, int]], hints: Mapping[int, str]
 ) -> None:
     """Refuse a commit with a record that is too large, or what `require_positions` refuses."""
-    for _, _, key, value in outgoing:
+    for _, _, key, value, headers in outgoing:
         require_size(key, value)
+        if headers:
+            require_headers(headers)
     require_positions(offsets, hints)
 
 

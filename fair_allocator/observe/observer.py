@@ -132,7 +132,7 @@ class Observer(Probe):
 
     def _note_read(self, records: Sequence[Record]) -> None:
         """Remember the time of the last record of each place: a poll may cover a few only."""
-        self._last_read |= {(topic, place): time for topic, place, _, _, _, time in records}
+        self._last_read |= {(each.topic, each.partition): each.timestamp for each in records}
 
     def decided(self, records: Sequence[Record]) -> None:
         self._note_read(records)

@@ -4,6 +4,7 @@ settings    what a shard needs to know
 hosting     what it is told of a pool beyond what the pool keeps
 hosted      a pool with its hosting, its open assignments and the requests that wait
 asked       a request as it came
+headers     which headers of an input go on to what comes of it
 needs       expressions over the tags of arms
 table       the pools of a shard, changed by operations and by nothing else
 operations  every way in which the state changes, one small class each

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.events import read_request
-from fair_allocator.log.base import Record
+from fair_allocator.log.base import Headers, Record
 
 _read_request: Final = read_request
 
@@ -17,11 +17,13 @@ class Asked:
     ----------
     offset, timestamp, key, value
         Of its record.
+    headers
+        Those that go on to what is decided.
     event
         The fields of the request.
     """
 
-    __slots__ = ("event", "key", "offset", "timestamp", "value")
+    __slots__ = ("event", "headers", "key", "offset", "timestamp", "value")
 
     def __init__(
         self,
@@ -29,12 +31,14 @@ class Asked:
         timestamp: int,
         key: bytes | None,
         value: bytes,
+        headers: Headers = (),
         event: dict[str, Any] | None = None,
     ) -> None:
         self.offset = offset
         self.timestamp = timestamp
         self.key = key
         self.value = value
+        self.headers = headers
         self.event: dict[str, Any] = _read_request(value) if event is None else event
 
     @property
@@ -45,19 +49,38 @@ class Asked:
 
     def record(self, partition: int) -> Record:
         """Return the record that it came in."""
-        return Record("requests", partition, self.offset, self.key, self.value, self.timestamp)
+        return Record(
+            "requests",
+            partition,
+            self.offset,
+            self.key,
+            self.value,
+            self.timestamp,
+            self.headers,
+        )
 
     def plain(self) -> list[Any]:
-        """Return the record as plain data; its value is UTF-8, for it was read as JSON."""
+        """Return the record as plain data; its value is UTF-8, for it was read as JSON.
+
+        Headers are a fifth field, which is left out where there are none.
+        """
         key = None if self.key is None else self.key.decode("latin-1")
-        return [self.offset, self.timestamp, key, self.value.decode()]
+        plain: list[Any] = [self.offset, self.timestamp, key, self.value.decode()]
+        if self.headers:
+            plain.append([[name, value.decode("latin-1")] for name, value in self.headers])
+        return plain
 
     @classmethod
     def read(cls, plain: list[Any]) -> "Asked":
         """Return what `plain` gave."""
-        offset, timestamp, key, value = plain
+        offset, timestamp, key, value, *more = plain
+        headers = more[0] if more else ()
         return cls(
-            offset, timestamp, None if key is None else key.encode("latin-1"), value.encode()
+            offset,
+            timestamp,
+            None if key is None else key.encode("latin-1"),
+            value.encode(),
+            tuple([(name, text.encode("latin-1")) for name, text in headers]),
         )
 
 

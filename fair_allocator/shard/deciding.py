@@ -7,6 +7,7 @@ from fair_allocator.core.errors import InvalidRequest, NobodyFree, NobodyLeft
 from fair_allocator.core.pool import Pool
 from fair_allocator.core.requests import Assignment, Request
 from fair_allocator.events import Refusal, wire
+from fair_allocator.log.base import Headers
 from fair_allocator.shard.asked import Asked, Waiter
 from fair_allocator.shard.commits import Commits
 from fair_allocator.shard.hosted import HostedPool
@@ -32,11 +33,12 @@ class Deciding(Commits):
         self,
         hosted: HostedPool,
         made: Assignment,
+        headers: Headers,
         asked: Asked | None = None,
         late: bool = False,
         instead_of: str = "",
     ) -> None:
-        """Count what a pool proposed, note it and publish it.
+        """Count what a pool proposed, note it and publish it with the headers of its request.
 
         `asked` is there if the request may have to be decided again, or was read earlier: `late`.
         """
@@ -55,22 +57,24 @@ class Deciding(Commits):
             operation = Decided(made, named, left_out, among, keep, instead_of)
         self._do(pool.name, operation)
         if hosted.epochs:
-            self._publish_with_epochs(hosted, made, more)
+            self._publish_with_epochs(hosted, made, more, headers)
         else:
-            self._outbox.assignment(hosted, made, more)
+            self._outbox.assignment(hosted, made, more, headers)
         for pick in made.picks if made.others else (made,):
             if pick.reason == "fairness":
                 tally.forced += 1
             else:
                 tally.chosen += 1
 
-    def _publish_with_epochs(self, hosted: HostedPool, made: Assignment, more: str) -> None:
+    def _publish_with_epochs(
+        self, hosted: HostedPool, made: Assignment, more: str, headers: Headers
+    ) -> None:
         """Publish a decision between what came into force before it and after it."""
         pool = hosted.pool
         for epoch in hosted.epochs:
             if epoch.round <= made.round:
                 self._outbox.epoch(pool, epoch)
-        self._outbox.assignment(hosted, made, more)
+        self._outbox.assignment(hosted, made, more, headers)
         for epoch in hosted.epochs:
             if epoch.round > made.round:
                 self._outbox.epoch(pool, epoch)
@@ -105,7 +109,7 @@ class Deciding(Commits):
                 f"{name!r}",
             )
         self._do(name, Waited(asked, instead_of))
-        self._outbox.waiting(name, asked, hosting.paused, instead_of)
+        self._outbox.waiting(name, asked, hosting.paused, asked.headers, instead_of)
         self.tally.waited += 1
 
     def _serve_waiting(self, hosted: HostedPool, freed: str | None = None) -> None:
@@ -132,7 +136,7 @@ class Deciding(Commits):
         except InvalidRequest as error:
             self._give_up(hosted, asked, instead_of, _refusal_of(error), str(error))
             return False
-        self._decide(hosted, made, asked, True, instead_of)
+        self._decide(hosted, made, asked.headers, asked, True, instead_of)
         return True
 
     def _give_up(
@@ -167,7 +171,7 @@ class Deciding(Commits):
         except InvalidRequest as error:
             self._give_up(hosted, asked, arm, _refusal_of(error), str(error))
         else:
-            self._decide(hosted, made, asked, True, arm)
+            self._decide(hosted, made, asked.headers, asked, True, arm)
 
     # -- time ---------------------------------------------------------------------------------
 

@@ -23,8 +23,9 @@ from fair_allocator.events import (
     WaitingEvent,
     wire,
 )
-from fair_allocator.log.base import Outgoing, Record
+from fair_allocator.log.base import Headers, Outgoing, Record
 from fair_allocator.shard.asked import Asked
+from fair_allocator.shard.headers import passed_on
 from fair_allocator.shard.hosted import HostedPool
 from fair_allocator.text import to_bytes
 
@@ -61,11 +62,16 @@ class Outbox:
     def _folded(self) -> Folded:
         return Folded(**self._offsets)
 
-    def _add(self, topic: str, pool: str, value: str) -> None:
-        self.records.append(Outgoing(topic, self._partition, to_bytes(pool), to_bytes(value)))
+    def _add(self, topic: str, pool: str, value: str, headers: Headers = ()) -> None:
+        self.records.append(
+            Outgoing(topic, self._partition, to_bytes(pool), to_bytes(value), headers)
+        )
 
-    def assignment(self, hosted: HostedPool, made: Assignment, more: str = "") -> None:
-        """Write an `AssignmentEvent`; `more` comes from `wire.more_fields`."""
+    def assignment(self, hosted: HostedPool, made: Assignment, more: str, headers: Headers) -> None:
+        """Write an `AssignmentEvent`; `more` comes from `wire.more_fields`.
+
+        `headers` are those of the request, here and in the other answers to it.
+        """
         offsets = self._offsets
         upto = offsets["rewards"], offsets["controls"]
         if upto != self._upto:
@@ -73,15 +79,21 @@ class Outbox:
             self._end = wire.closing(*upto, self._partition)
         value = wire.assignment(hosted.opening, made, more, offsets["requests"], self._end)
         # Outgoing(...) by way of tuple: its own constructor is a Python function.
-        record = "assignments", self._partition, hosted.key, to_bytes(value)
+        record = "assignments", self._partition, hosted.key, to_bytes(value), headers
         self.records.append(_new(_Outgoing, record))
 
-    def repeat(self, hosted: HostedPool, made: Assignment) -> None:
+    def repeat(self, hosted: HostedPool, made: Assignment, headers: Headers) -> None:
         """Write the answer to a request that came again."""
-        self.assignment(hosted, made, wire.others(made) if made.others else "")
+        self.assignment(hosted, made, wire.others(made) if made.others else "", headers)
 
     def waiting(
-        self, pool: str, asked: Asked, paused: bool, instead_of: str = "", repeat: bool = False
+        self,
+        pool: str,
+        asked: Asked,
+        paused: bool,
+        headers: Headers,
+        instead_of: str = "",
+        repeat: bool = False,
     ) -> None:
         """Write that a request waits; `repeat` if it came again meanwhile."""
         why: Literal["nobody-free", "paused"] = "paused" if paused else "nobody-free"
@@ -95,9 +107,9 @@ class Outbox:
             folded=self._folded(),
             partition=self._partition,
         )
-        self._add("assignments", pool, event.model_dump_json(exclude_none=True))
+        self._add("assignments", pool, event.model_dump_json(exclude_none=True), headers)
 
-    def refused(self, pool: str, request_id: str, reason: Refusal) -> None:
+    def refused(self, pool: str, request_id: str, reason: Refusal, headers: Headers) -> None:
         """Write that a pool refused the request that was read last."""
         event = RefusedEvent(
             pool=pool,
@@ -106,7 +118,7 @@ class Outbox:
             folded=self._folded(),
             partition=self._partition,
         )
-        self._add("assignments", pool, event.model_dump_json())
+        self._add("assignments", pool, event.model_dump_json(), headers)
 
     def epoch(
         self,
@@ -216,9 +228,8 @@ class Outbox:
             value=_base64(value),
             truncated=(key, value) != (record.key, record.value),
         )
-        self.records.append(
-            Outgoing("dead-letters", self._partition, key, letter.model_dump_json().encode())
-        )
+        data, headers = letter.model_dump_json().encode(), passed_on(record.headers)
+        self.records.append(Outgoing("dead-letters", self._partition, key, data, headers))
 
 
 def _stated(standing: Standing) -> StatedArm:

@@ -28,9 +28,10 @@ from fair_allocator.events.inputs import (
     unmeant,
     unmeant_control,
 )
-from fair_allocator.log.base import Record
+from fair_allocator.log.base import Headers, Record
 from fair_allocator.shard.asked import Asked
 from fair_allocator.shard.controls import Controlling
+from fair_allocator.shard.headers import passed_on
 from fair_allocator.shard.hosted import HostedPool
 from fair_allocator.shard.operations import Declined, Rewarded
 from fair_allocator.shard.unusable import Unusable, check_place, unreadable, unusable
@@ -38,6 +39,7 @@ from fair_allocator.shard.unusable import Unusable, check_place, unreadable, unu
 # Aliases: compiled code looks up globals on each use.
 _read_request: Final = read_request
 _read_reward: Final = read_reward
+_passed_on: Final = passed_on
 _COUNTED: Final = RewardOutcome.COUNTED
 _ARM_LEFT: Final = RewardOutcome.ARM_LEFT
 
@@ -50,7 +52,7 @@ class Shard(Controlling):
         offsets, draft = self.offsets, self._draft
         longest, latest = self.settings.record_bytes, now + self.settings.clock_skew
         for record in records:
-            topic, _, offset, key, value, timestamp = record
+            topic, _, offset, key, value, timestamp, headers = record
             if offset < offsets[topic]:
                 continue
             if topic != draft.topic:
@@ -60,7 +62,8 @@ class Shard(Controlling):
                 if value is None or len(value) > longest or timestamp > latest:
                     raise unreadable(record, now, longest)
                 if topic == "requests":
-                    self._read_request(offset, key, value, timestamp)
+                    go_on = _passed_on(headers) if headers else headers
+                    self._read_request(offset, key, value, timestamp, go_on)
                 elif topic == "rewards":
                     self._read_reward(key, value, timestamp)
                 else:
@@ -104,7 +107,9 @@ class Shard(Controlling):
 
     # -- requests -----------------------------------------------------------------------------
 
-    def _read_request(self, offset: int, key: bytes | None, value: bytes, timestamp: int) -> None:
+    def _read_request(
+        self, offset: int, key: bytes | None, value: bytes, timestamp: int, headers: Headers
+    ) -> None:
         try:
             event = _read_request(value)
         except ValidationError as error:
@@ -127,21 +132,24 @@ class Shard(Controlling):
             self._make_room(hosted, request_id)
         if offset - hosted.stood >= settings.standing_every:
             self._stand_again(hosted, offset)
-        asked = Asked(offset, timestamp, key, value, event) if hosted.hosting.reassign else None
+        asked: Asked | None = None
+        if hosted.hosting.reassign:
+            asked = Asked(offset, timestamp, key, value, headers, event)
         try:
             request = Request(request_id) if plain else hosted.request(event)
             made = self._propose(hosted, request)
         except NobodyFree:
-            self._wait_or_refuse(hosted, asked or Asked(offset, timestamp, key, value, event))
+            asked = asked or Asked(offset, timestamp, key, value, headers, event)
+            self._wait_or_refuse(hosted, asked)
             return
         except InvalidRequest as error:
-            self._outbox.refused(name, request_id, Refusal.REFUSED)
+            self._outbox.refused(name, request_id, Refusal.REFUSED, headers)
             raise Unusable(Refusal.REFUSED, str(error)) from error
         if made.repeat:
             self.tally.repeats += 1
-            self._outbox.repeat(hosted, made)
+            self._outbox.repeat(hosted, made, headers)
             return
-        self._decide(hosted, made, asked)
+        self._decide(hosted, made, headers, asked)
         if hosted.waiting and hosted.pool.caps:
             self._serve_waiting(hosted)
         if settings.retire_after is not None and hosted.hosting.on_demand:
@@ -149,16 +157,17 @@ class Shard(Controlling):
 
     def _wait_or_refuse(self, hosted: HostedPool, asked: Asked) -> None:
         """Let a request wait that nobody can take now, if it may; it may wait already."""
-        name, request_id = hosted.pool.name, asked.request_id
+        name, request_id, headers = hosted.pool.name, asked.request_id, asked.headers
         waiter = hosted.waiting.get((request_id, ""))
         if waiter is not None:
             self.tally.repeats += 1
-            self._outbox.waiting(name, waiter.asked, hosted.hosting.paused, repeat=True)
+            paused = hosted.hosting.paused
+            self._outbox.waiting(name, waiter.asked, paused, headers, repeat=True)
             return
         try:
             self._wait(hosted, asked)
         except Unusable as refusal:
-            self._outbox.refused(name, request_id, refusal.reason)
+            self._outbox.refused(name, request_id, refusal.reason, headers)
             raise
 
     # -- rewards ------------------------------------------------------------------------------

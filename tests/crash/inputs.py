@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from fair_allocator.core.learners import known_learners
-from fair_allocator.log.base import Incoming
+from fair_allocator.log.base import Headers, Incoming
 from fair_allocator.service import FilePool, ServiceSettings
 from fair_allocator.shard import ShardSettings
 from tests.support.verifier import Rules
@@ -48,6 +48,15 @@ REAL: Final[tuple[Settings, ...]] = (
 """Settings of pools whose requests name arms and slots, want and wait."""
 
 NAMES: Final = "abcde"
+
+HEADERS: Final[tuple[Headers, ...]] = (
+    (),
+    (("traceparent", b"00-%032x-%016x-01"), ("tracestate", b"vendor=%d%d")),
+    (("correlation-id", b"\xff\x00 %d %d"),),
+    (("ce_id", b"%d%d"), ("ce_type", b"request"), ("correlation_id", b"%d-%d")),
+    (("traceparent", b"first"), ("traceparent", b"second %d%d"), ("tracestate", b"x" * 3_000)),
+)
+"""What a record may come with; the numbers in it tell it from the others."""
 
 FORCING_LESS: Final = ("t-fair-ucb", "lfg", "tscsf-b")
 """Learners that are there for rule "none"."""
@@ -118,9 +127,12 @@ def arm_control(rng: Random) -> Settings:
 class _Inputs:
     """Writes inputs down as time goes by."""
 
-    def __init__(self, rng: Random, pools: list[str], learner: str, *, real: bool) -> None:
+    def __init__(
+        self, rng: Random, pools: list[str], learner: str, *, real: bool, seed: int
+    ) -> None:
         self.written: list[tuple[int, Incoming]] = []
         self._rng = rng
+        self._headers = Random(f"headers {seed}")  # other draws do not depend on them
         self._pools = pools
         self._learner = learner
         self._real = real
@@ -140,7 +152,15 @@ class _Inputs:
         elif spoilt < 0.03:
             stamp = FUTURE
         value = json.dumps(event, ensure_ascii=rng.random() < 0.5).encode()
-        self.written.append((time, Incoming(topic, key, value, partition, stamp)))
+        headers = self._some_headers()
+        self.written.append((time, Incoming(topic, key, value, partition, stamp, headers)))
+
+    def _some_headers(self) -> Headers:
+        number = len(self.written)
+        return tuple(
+            (name, value % (number, number) if b"%" in value else value)
+            for name, value in self._headers.choice(HEADERS)
+        )
 
     def request(self, time: int) -> None:
         rng = self._rng
@@ -205,7 +225,9 @@ class _Inputs:
         rng = self._rng
         topic = rng.choice(("requests", "rewards", "controls"))
         value = rng.choice(POISON)
-        self.written.append((time, Incoming(topic, b"od-1", value, rng.randrange(2), time)))
+        headers = self._some_headers()
+        poison = Incoming(topic, b"od-1", value, rng.randrange(2), time, headers)
+        self.written.append((time, poison))
 
 
 def _pool_settings(rng: Random, learner: str, *, real: bool) -> Settings:
@@ -237,7 +259,7 @@ def make_plan(seed: int, *, real: bool | None = None) -> Plan:
     fixed_of = {n: _pool_settings(rng, learner, real=real) for n in ("*", "file-1", "file-2")}
     pools = ["od-1", "od-2", "ód", "file-1", "file-2", "ctl-1", "ctl-2"]
     rng.shuffle(pools)
-    inputs = _Inputs(rng, pools[: rng.choice((3, 5, 7))], learner, real=real)
+    inputs = _Inputs(rng, pools[: rng.choice((3, 5, 7))], learner, real=real, seed=seed)
     time = START
     for _ in range(size):
         time += rng.choice((0, 1, 20, 150, 600))

@@ -16,10 +16,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
+from typing import Any
 from unittest.mock import patch
 
 from fair_allocator.errors import JournalBroken
-from fair_allocator.log.base import INPUTS, OUTPUTS, Committed, Record
+from fair_allocator.log.base import INPUTS, OUTPUTS, Committed, Headers, Record
 from fair_allocator.log.sqlite import Memory, SqliteClient, SqliteLog
 from fair_allocator.service import Service
 from fair_allocator.shard import Shard, restore, snapshot
@@ -72,9 +73,11 @@ class Run:
         with self.opened() as log:
             return {partition: self.restored(log, partition) for partition in self.everything}
 
-    def outputs(self) -> dict[tuple[str, int], list[tuple[bytes | None, bytes | None]]]:
+    def outputs(self) -> dict[tuple[str, int], list[tuple[bytes | None, bytes | None, Headers]]]:
         return {
-            (topic, partition): [(r.key, r.value) for r in self.client.read(topic, partition)]
+            (topic, partition): [
+                (r.key, r.value, r.headers) for r in self.client.read(topic, partition)
+            ]
             for topic in OUTPUTS
             for partition in self.everything
         }
@@ -260,15 +263,18 @@ def simulate(seed: int) -> Counter[str]:
             require(records == crashed.outputs()[name], f"I5: {name} differs")
         for partition, shard in replay.states().items():
             require(_settled(shard) == _settled(states[partition]), f"I5: state {partition}")
-    kinds = [json.loads(value or b"")["type"] for _, value in _assignments(crashed)]
-    crashed.faults.hits["ticks"] += kinds.count("tick")
+    for event, headers in _assignments(crashed):
+        crashed.faults.hits["ticks"] += event["type"] == "tick"
+        late = event["type"] == "assignment" and "request_offset" in event
+        crashed.faults.hits["late decisions with headers"] += late and bool(headers)
     return crashed.faults.hits
 
 
-def _assignments(run: Run) -> Iterator[tuple[bytes | None, bytes | None]]:
+def _assignments(run: Run) -> Iterator[tuple[dict[str, Any], Headers]]:
     for (topic, _), records in run.outputs().items():
         if topic == "assignments":
-            yield from records
+            for _, value, headers in records:
+                yield json.loads(value or b""), headers
 
 
 def main() -> None:

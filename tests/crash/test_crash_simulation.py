@@ -21,6 +21,7 @@ OTHERS = {
     "damaged part",
     "entry refused",
     "entry not needed",
+    "late decisions with headers",
     "rebalance",
     "ticks",
 }

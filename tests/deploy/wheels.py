@@ -9,7 +9,6 @@ from typing import Final
 from hatch_build import OPTIMISE, PURE
 from tests.deploy.files import ROOT
 
-
 BUILT_SOON: Final = {OPTIMISE: "0"}
 """The tests look at what a wheel does, not at how fast; it is built in a third of the time."""
 

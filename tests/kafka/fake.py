@@ -8,7 +8,7 @@ marker does.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fair_allocator.log.base import INPUTS, TOPICS, Outgoing, Record
+from fair_allocator.log.base import INPUTS, TOPICS, Headers, Outgoing, Record
 from fair_allocator.log.kafka.driver import (
     Appended,
     Described,
@@ -40,9 +40,16 @@ class Cluster:
             for partition in range(self.partitions):
                 self.records[topic, partition] = []
 
-    def append(self, topic: str, partition: int, key: bytes | None, value: bytes | None) -> int:
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers = (),
+    ) -> int:
         log = self.records[topic, partition]
-        log.append(Record(topic, partition, len(log), key, value, 0))
+        log.append(Record(topic, partition, len(log), key, value, 0, headers))
         return len(log) - 1
 
     def read(self, place: Place, start: int, limit: int) -> tuple[list[Record], int]:
@@ -220,9 +227,9 @@ class FakeWriter(_Connection):
     def append(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
         """Append records; what happens before each of them may raise, or append others."""
         given = []
-        for topic, partition, key, value, *_ in records:
+        for topic, partition, key, value, headers, *_ in records:
             self.member.happen(f"append to {topic}")
-            given.append(self.member.cluster.append(topic, partition, key, value))
+            given.append(self.member.cluster.append(topic, partition, key, value, headers))
         return given
 
 
@@ -262,7 +269,7 @@ class FakeTransactions(_Connection):
         self._open = False
         cluster = self.member.cluster
         for record in self._records:
-            cluster.append(*record[:4])
+            cluster.append(*record[:5])
         for place in {(record.topic, record.partition) for record in self._records}:
             cluster.records[place].append(None)
         cluster.stored |= self._stored

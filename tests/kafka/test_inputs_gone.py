@@ -174,7 +174,7 @@ def test_a_service_that_runs_stops(site: Site) -> None:
         service.log.open(service)
         stepped(service, lambda: rounds(service) == READ)
         others.begin()
-        others.write([Appended(*PLACE, None, v, None) for v in requests(READ, DELETED + LEFT)])
+        others.write([Appended(*PLACE, None, v) for v in requests(READ, DELETED + LEFT)])
         site.admin.delete_before({PLACE: READ + DELETED})
         with pytest.raises(OffsetGone) as stopped:
             stepped(service, lambda: False)
@@ -222,7 +222,7 @@ def serve_to_the_end(site: Site, expected: int) -> None:
 
 
 def send_in_transaction(site: Site, events: list[bytes], *, abort: bool = False) -> None:
-    records = [Appended(*PLACE, json.loads(e)["pool"].encode(), e, None) for e in events]
+    records = [Appended(*PLACE, json.loads(e)["pool"].encode(), e) for e in events]
     make = partial(driver(site.client, site.settings).transactions, f"{site.settings.group}-other")
     with closing(make()) as others:
         others.begin()

@@ -60,7 +60,7 @@ def test_what_one_mode_left_unpublished_the_other_publishes(
     def commit(service: Service, number: int) -> None:
         (record,) = service.take(1, limit=1)
         answer = json.dumps({"number": number}, separators=(",", ":")).encode()
-        outgoing = [Outgoing("assignments", 0, b"k", answer)]
+        outgoing = [Outgoing("assignments", 0, b"k", answer, (("number", b"%d" % number),))]
         outgoing.append(Outgoing(JOURNAL, 0, None, b"%d" % number))
         service.log.commit(outgoing, {("requests", 0): record.offset + 1}, {0: f"after {number}"})
 
@@ -93,4 +93,7 @@ def test_what_one_mode_left_unpublished_the_other_publishes(
         *(b'{"number":%d}' % n for n in (1, 2)),
         again,
         *(b'{"number":%d}' % n for n in (4, 5)),
+    ]
+    assert [record.headers for record in reader.read("assignments", 0)] == [
+        (("number", b"%d" % n),) for n in range(1, 6)
     ]

@@ -211,7 +211,7 @@ def test_control_records_and_aborted_ones_do_not_keep_it_from_having_read_all(
     assert one.log.behind()["rewards", 0] >= 3
     one.take(3)
     one.nothing_left()
-    abort(settings, [Appended("rewards", 0, None, b"never", None)] * 3)
+    abort(settings, [Appended("rewards", 0, None, b"never")] * 3)
     one.nothing_left()
     assert reader.end_offset("rewards", 0) > 6
 

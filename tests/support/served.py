@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from fair_allocator.core.pool import Pool
 from fair_allocator.events import DeadLetter
+from fair_allocator.log import Headers
 from fair_allocator.log.sqlite import Memory, SqliteClient, SqliteLog
 from fair_allocator.service import FilePool, Service, ServiceSettings
 from fair_allocator.service.probe import Probe
@@ -91,20 +92,35 @@ class Served:
         key: bytes | None = b"p",
         at: float | None = None,
         partition: int | None = 0,
+        headers: Headers = (),
     ) -> int:
         """Send a record as it is; return its offset."""
         moment = self.now if at is None else at
         stamp = START + round(moment * 1000)
-        return self.client.append(topic, key, value, partition=partition, timestamp=stamp)[1]
+        return self.client.append(
+            topic, key, value, partition=partition, timestamp=stamp, headers=headers
+        )[1]
 
-    def _send(self, topic: str, pool: str, at: float | None, event: dict[str, Any]) -> None:
+    def _send(
+        self,
+        topic: str,
+        pool: str,
+        at: float | None,
+        event: dict[str, Any],
+        headers: Headers = (),
+    ) -> None:
         value = json.dumps({"pool": pool, **event}).encode()
-        self.send(topic, value, pool.encode(), at, partition=None)
+        self.send(topic, value, pool.encode(), at, partition=None, headers=headers)
 
     def request(
-        self, request_id: str, pool: str = "p", at: float | None = None, **more: Any
+        self,
+        request_id: str,
+        pool: str = "p",
+        at: float | None = None,
+        headers: Headers = (),
+        **more: Any,
     ) -> None:
-        self._send("requests", pool, at, {"request_id": request_id, **more})
+        self._send("requests", pool, at, {"request_id": request_id, **more}, headers)
 
     def reward(
         self,

@@ -11,6 +11,7 @@ from fair_allocator.log.kafka.driver import REQUEST_BYTES, Appended
 from fair_allocator.log.kafka.frames import claim_of, framed, last_commit, unframed
 
 NOWHERE = Committed({}, "")
+PREFIX = b"\0at-least-once/"
 
 
 class Journal:
@@ -75,10 +76,23 @@ def test_a_publication_is_read_back_in_its_order(journal: Journal) -> None:
         Outgoing("assignments", 0, b"pool", b"answer"),
         Outgoing("dead-letters", 0, None, None),
         Outgoing("assignments", 0, b"", b""),
+        Outgoing("assignments", 0, b"pool", b"answer", (("traceparent", b"00-1"), ("é", b""))),
+        Outgoing("dead-letters", 0, None, None, (("a", b"b"),)),
+        Outgoing("assignments", 0, b"pool", b"last"),
     ]
     after = Committed({"requests": 7, "controls": 1}, "hint é")
     journal.append(*framed(0, journal.claim(), [published[0], entry(b"e"), *published[1:]], after))
     assert last_commit(journal.records, 0) == (after, published)
+
+
+def test_only_a_commit_with_headers_is_unknown_to_releases_without(journal: Journal) -> None:
+    answer = Outgoing("assignments", 0, b"pool", b"answer")
+    for headers, version in ((), 1), ((("a", b"b"),), 2):
+        frames = framed(0, 0, [answer._replace(headers=headers), entry(b"e")], NOWHERE)
+        assert {frame.key[: len(PREFIX) + 1] for frame in frames if frame.key} == {
+            PREFIX + b"%d" % version
+        }
+    assert (claim_of(0, "one").key or b"").startswith(PREFIX + b"1")
 
 
 def test_a_large_publication_is_written_in_pieces_that_a_broker_takes(journal: Journal) -> None:
@@ -196,6 +210,6 @@ def test_a_commit_is_read_from_and_to_its_middle(journal: Journal) -> None:
 def test_a_frame_of_a_newer_release_is_refused(
     journal: Journal, read: Callable[[Journal], object]
 ) -> None:
-    journal.append(entry(b"?", b"\0at-least-once/2 record 0 0 -"))
-    with pytest.raises(LogTooNew, match="version 2"):
+    journal.append(entry(b"?", PREFIX + b"3 record 0 0 -"))
+    with pytest.raises(LogTooNew, match="version 3"):
         read(journal)

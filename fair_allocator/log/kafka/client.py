@@ -12,7 +12,7 @@ from fair_allocator.log.kafka.reading import Scanner, gone, reaching
 from fair_allocator.log.kafka.settings import KafkaSettings
 from fair_allocator.log.kafka.topics import partitions_of
 from fair_allocator.log.kafka.transaction import commit
-from fair_allocator.log.limits import require_size
+from fair_allocator.log.limits import require_headers, require_size
 from fair_allocator.log.partitioner import Placing
 
 
@@ -80,15 +80,16 @@ class KafkaClient(LogClient):
             return commit(writer, records, {}, None)
 
     def _place(self, record: Incoming) -> Appended:
-        topic, key, value, partition, timestamp = record
+        topic, key, value, partition, timestamp, headers = record
         if topic not in TOPICS:
             raise ValueError(f"there is no topic {topic!r}, only {', '.join(TOPICS)}")
         require_size(key, value)
+        require_headers(headers)
         if partition is None:
             partition = self._placing.partition(key, self._partitions)
         elif not 0 <= partition < self._partitions:
             raise ValueError(f"there is no partition {partition}, only {self._partitions}")
-        return Appended(topic, partition, key, value, timestamp)
+        return Appended(topic, partition, key, value, headers, timestamp)
 
     def read(
         self, topic: str, partition: int, start: int | None = None, stop: int | None = None

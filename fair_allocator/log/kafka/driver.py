@@ -4,15 +4,15 @@ Adapters speak of topics by our names, of times in seconds, and raise only the e
 hold no opinion: what is committed when, and what is done after an error, is the log's affair.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol
 
-from fair_allocator.log.base import RECORD_BYTES, Outgoing, Record
+from fair_allocator.log.base import RECORD_BYTES, Headers, Outgoing, Record
 from fair_allocator.log.base import Place as Place  # a topic has our name here
 
 REQUEST_BYTES: Final = RECORD_BYTES + 48_576
-"""A record of full size, what frames it, and some room: what brokers accept by default."""
+"""A record of full size, what frames it, headers, and some room: what brokers accept by default."""
 
 READ_BYTES: Final = 4 * 2**20
 POLL_BYTES: Final = 2**19
@@ -25,6 +25,11 @@ POLL_WAIT_MS: Final = 100
 
 Membership = Any
 """What proves membership in a generation of the group; each client has its own."""
+
+
+def headers_of(found: Iterable[tuple[str, bytes | None]]) -> Headers:
+    """Return the headers that a client read; those without a value are dropped."""
+    return tuple((name, value) for name, value in found if value is not None)
 
 
 def milliseconds(seconds: float) -> int:
@@ -93,7 +98,8 @@ class Appended(NamedTuple):
     partition: int
     key: bytes | None
     value: bytes | None
-    timestamp: int | None
+    headers: Headers = ()
+    timestamp: int | None = None
 
 
 class GroupListener(Protocol):

@@ -26,14 +26,30 @@ from typing import Final, NamedTuple
 from zlib import compress, decompress
 
 from fair_allocator.errors import LogTooNew
-from fair_allocator.log.base import JOURNAL, RECORD_BYTES, TOPICS, Committed, Outgoing, Record
+from fair_allocator.log.base import (
+    JOURNAL,
+    RECORD_BYTES,
+    TOPICS,
+    Committed,
+    Headers,
+    Outgoing,
+    Record,
+)
+from fair_allocator.log.headers import pack, unpack
 from fair_allocator.log.kafka.driver import Appended
 
 CLAIM, PUBLICATION, RECORD, END = b"claim", b"publication", b"record", b"end"
 
-VERSION: Final = 1
+VERSION: Final = 2
+"""Since 2 published records may have headers; what has none is written as version 1."""
+
+_WITHOUT_HEADERS: Final = 1
+_WITH_HEADERS: Final = 64
+"""Added to the number of the topic where the length of headers follows, and the headers."""
+
 _PREFIX: Final = b"\0at-least-once/"
 _SIZES: Final = struct.Struct(">bii")
+_LENGTH: Final = struct.Struct(">i")
 _NONE: Final = -1
 
 
@@ -68,11 +84,17 @@ def frame_of(record: Record) -> Frame | None:
 
 
 def _frame(
-    partition: int, kind: bytes, first: int, number: int, value: bytes | None, key: bytes | None
+    partition: int,
+    kind: bytes,
+    first: int,
+    number: int,
+    value: bytes | None,
+    key: bytes | None,
+    version: int = _WITHOUT_HEADERS,
 ) -> Appended:
     own = b"-" if key is None else b"=" + key
-    head = b"%s%d %s %d %d %s" % (_PREFIX, VERSION, kind, first, number, own)
-    return Appended(JOURNAL, partition, head, value, None)
+    head = b"%s%d %s %d %d %s" % (_PREFIX, version, kind, first, number, own)
+    return Appended(JOURNAL, partition, head, value)
 
 
 def claim_of(partition: int, instance: str) -> Appended:
@@ -88,7 +110,10 @@ def framed(
     The shard's own records are in front of the last one, which ends it.
     """
     parts: list[tuple[bytes, bytes | None, bytes | None]] = []
+    version = _WITHOUT_HEADERS
     if published := [record for record in outgoing if record.topic != JOURNAL]:
+        if any(record.headers for record in published):
+            version = VERSION
         packed = _packed(published)
         chunks = range(0, len(packed), RECORD_BYTES)
         parts += [(PUBLICATION, packed[at : at + RECORD_BYTES], None) for at in chunks]
@@ -96,29 +121,40 @@ def framed(
     end = {"offsets": after.offsets, "hint": after.hint}
     parts.append((END, json.dumps(end).encode(), None))
     return [
-        _frame(partition, kind, first, number, value, key)
+        _frame(partition, kind, first, number, value, key, version)
         for number, (kind, value, key) in enumerate(parts)
     ]
 
 
 def _packed(records: Iterable[Outgoing]) -> bytes:
     packed = bytearray()
-    for topic, _, key, value in records:
+    for topic, _, key, value, headers in records:
         sizes = (_NONE if data is None else len(data) for data in (key, value))
-        packed += _SIZES.pack(TOPICS.index(topic), *sizes) + (key or b"") + (value or b"")
+        number = TOPICS.index(topic) + (_WITH_HEADERS if headers else 0)
+        packed += _SIZES.pack(number, *sizes) + (key or b"") + (value or b"")
+        if headers:
+            more = pack(headers)
+            packed += _LENGTH.pack(len(more)) + more
     return compress(packed, 1)
 
 
 def _unpacked(partition: int, packed: bytes) -> Iterator[Outgoing]:
     data, at = decompress(packed), 0
     while at < len(data):
-        topic, *sizes = _SIZES.unpack_from(data, at)
+        number, *sizes = _SIZES.unpack_from(data, at)
         at += _SIZES.size
         fields: list[bytes | None] = []
         for size in sizes:
             fields.append(None if size == _NONE else data[at : at + size])
             at += max(0, size)
-        yield Outgoing(TOPICS[topic], partition, *fields)
+        headers: Headers = ()
+        if number >= _WITH_HEADERS:
+            (length,) = _LENGTH.unpack_from(data, at)
+            at += _LENGTH.size
+            headers = unpack(data[at : at + length])
+            at += length
+        key, value = fields
+        yield Outgoing(TOPICS[number % _WITH_HEADERS], partition, key, value, headers)
 
 
 # -- reading --------------------------------------------------------------------------------------

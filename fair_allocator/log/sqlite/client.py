@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from fair_allocator.log.base import Incoming, LogClient, Place, Record
 from fair_allocator.log.partitioner import Placing
+from fair_allocator.log.sqlite.failures import gone
 from fair_allocator.log.sqlite.storage import (
     BUSY_SECONDS,
     Clock,
@@ -12,7 +13,6 @@ from fair_allocator.log.sqlite.storage import (
     storage_of,
     wall_clock,
 )
-from fair_allocator.log.sqlite.store import gone
 from fair_allocator.log.sqlite.tail import SqliteFollower
 
 
@@ -58,9 +58,10 @@ class SqliteClient(LogClient):
                 self._placing.partition(key, self.partitions) if partition is None else partition,
                 key,
                 value,
+                headers,
                 now if timestamp is None else timestamp,
             )
-            for topic, key, value, partition, timestamp in records
+            for topic, key, value, partition, timestamp, headers in records
         ]
         if not rows:
             return []

@@ -17,6 +17,7 @@ from fair_allocator.log.base import (
 )
 from fair_allocator.log.interleaving import by_time
 from fair_allocator.log.limits import require_positions
+from fair_allocator.log.sqlite.failures import gone
 from fair_allocator.log.sqlite.storage import (
     BUSY_SECONDS,
     Clock,
@@ -25,7 +26,7 @@ from fair_allocator.log.sqlite.storage import (
     storage_of,
     wall_clock,
 )
-from fair_allocator.log.sqlite.store import Store, gone
+from fair_allocator.log.sqlite.store import Store
 from fair_allocator.log.sqlite.tail import Tail
 from fair_allocator.log.sqlite.trim import Trimmer, cost
 

@@ -3,7 +3,8 @@
 All records are in one table. Its key packs topic, partition and offset into one integer, so that
 a topic's partition is a contiguous run of rows: appending, reading on and trimming are each one
 step down a B-tree and then along it. A second, small table has a row for each topic's partition:
-its start, its end (so that offsets are never given twice) and the position committed.
+its start, its end (so that offsets are never given twice) and the position committed. A third has
+the headers of the few records that have some.
 """
 
 import sqlite3
@@ -12,19 +13,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import chain
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from fair_allocator.errors import (
-    ConfigurationError,
-    LogCorrupt,
-    LogError,
-    LogReadOnly,
-    LogTooNew,
-    LogUnavailable,
-    OffsetGone,
-)
-from fair_allocator.log.base import RECORD_BYTES, TOPICS, Record
+from fair_allocator.errors import ConfigurationError, LogCorrupt, LogTooNew, LogUnavailable
+from fair_allocator.log.base import RECORD_BYTES, TOPICS, Headers, Record
+from fair_allocator.log.headers import unpack
+from fair_allocator.log.limits import require_headers
 from fair_allocator.log.sqlite.bell import Bell
+from fair_allocator.log.sqlite.failures import gone, log_error
+from fair_allocator.log.sqlite.headers import TABLE, HeaderTable
 
 APPLICATION_ID: Final = 0x46414C47
 """Marks the file as ours in SQLite's header ("FALG")."""
@@ -41,7 +38,7 @@ CHUNK_BYTES: Final = 32 * 2**20
 """What is read at once at most: no reader fills the memory or keeps the WAL from shrinking."""
 
 # The value comes last: a scan of timestamps then never reads the pages of large values.
-_SCHEMA: Final = """
+_SCHEMA: Final = f"""
 CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE hints ("partition" INTEGER PRIMARY KEY, hint TEXT NOT NULL);
 CREATE TABLE streams (
@@ -50,12 +47,13 @@ CREATE TABLE streams (
 );
 CREATE TABLE records (
     id INTEGER PRIMARY KEY, timestamp INTEGER NOT NULL, key BLOB, value BLOB
-)
+);
+{TABLE}
 """
 
 _OFFSET: Final = (1 << OFFSET_BITS) - 1
 
-_value = itemgetter(3)
+_value, _packed = itemgetter(3), itemgetter(4)
 _new = tuple.__new__  # makes a Record, whose own constructor is a Python function
 
 _ROWS: Final = 25
@@ -63,8 +61,17 @@ _INSERT: Final = "INSERT INTO records VALUES (?, ?, ?, ?)"
 _INSERT_MANY: Final = _INSERT + ", (?, ?, ?, ?)" * (_ROWS - 1)
 """So many rows by one statement take a fifth less than by one each."""
 
-Row = tuple[str, int, bytes | None, bytes | None, int]
-"""Topic, partition, key, value, timestamp."""
+_READ: Final = (
+    "SELECT id, timestamp, key, value FROM records WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
+)
+_READ_WITH_HEADERS: Final = (
+    "SELECT records.id, timestamp, key, value, packed FROM records"
+    " LEFT JOIN headers ON headers.id = records.id"
+    " WHERE records.id >= ? AND records.id < ? ORDER BY records.id LIMIT ?"
+)
+
+Row = tuple[str, int, bytes | None, bytes | None, Headers, int]
+"""Topic, partition, key, value, headers, timestamp."""
 
 
 class Stream(NamedTuple):
@@ -115,6 +122,7 @@ class Store:
         self.name = door.name
         self.connection = door.connection
         self.bell = door.bell
+        self.headers = HeaderTable(door.connection)
         self._door = door
         self._closed = False
         if partitions is not None and not 0 < partitions <= MAX_PARTITIONS:
@@ -282,12 +290,16 @@ class Store:
         """Append rows within a transaction; return the offset of each."""
         ids: dict[tuple[str, int], int] = {}
         packed: list[tuple[int, int, bytearray | None, bytearray | None]] = []
-        for topic, partition, key, value, timestamp in rows:
+        some: list[tuple[int, Headers]] = []
+        for topic, partition, key, value, headers, timestamp in rows:
             place = topic, partition
             id = ids.get(place)
             if id is None:
                 id = self.base(topic, partition) + self.stream(topic, partition).next
             ids[place] = id + 1
+            if headers:
+                require_headers(headers)
+                some.append((id, headers))
             # What sqlite3 does to find out that bytes need no adapting takes longer than to copy.
             key_ = None if key is None else bytearray(key)
             packed.append((id, timestamp, key_, None if value is None else bytearray(value)))
@@ -295,6 +307,8 @@ class Store:
         blocks = [[*chain(*packed[at : at + _ROWS])] for at in range(0, whole, _ROWS)]
         self.connection.executemany(_INSERT_MANY, blocks)
         self.connection.executemany(_INSERT, packed[whole:])
+        if some:
+            self.headers.insert(some)
         self.connection.executemany(
             "UPDATE streams SET next = ? WHERE base = ?",
             [(end & _OFFSET, end & ~_OFFSET) for end in ids.values()],
@@ -312,24 +326,45 @@ class Store:
     ) -> list[Record]:
         """Return records from a position that exists on: at least one, not much above `room`."""
         base = self.base(topic, partition)
-        rows: list[tuple[int, int, bytes | None, bytes | None]] = []
+        rows: list[Any] = []
         with self.using() as connection:
+            # First: what is trimmed in between loses its headers together with its record.
+            some_have = self.headers.has_some(base + start, base + stop)
             found = connection.execute(
-                "SELECT id, timestamp, key, value FROM records WHERE id >= ? AND id < ?"
-                " ORDER BY id LIMIT ?",
-                (base + start, base + stop, limit),
+                _READ_WITH_HEADERS if some_have else _READ, (base + start, base + stop, limit)
             )
             with closing(found):
                 # Never more at once than fit even if all of them are large.
                 while room > 0 and (some := found.fetchmany(max(1, room // RECORD_BYTES))):
                     rows += some
                     room -= sum(map(len, filter(None, map(_value, some))))
+                    if some_have:
+                        room -= sum(map(len, filter(None, map(_packed, some))))
         if not rows or rows[-1][0] - base - start + 1 != len(rows):
             self._explain_gap(topic, partition, start)
+        if some_have:
+            return [self._record(topic, partition, base, *row) for row in rows]
         return [
-            _new(Record, (topic, partition, id - base, key, value, timestamp))
+            _new(Record, (topic, partition, id - base, key, value, timestamp, ()))
             for id, timestamp, key, value in rows
         ]
+
+    def _record(
+        self,
+        topic: str,
+        partition: int,
+        base: int,
+        id: int,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        packed: bytes | None,
+    ) -> Record:
+        try:
+            headers = () if packed is None else unpack(packed)
+        except ValueError as error:
+            raise self._damaged(topic, partition) from error
+        return Record(topic, partition, id - base, key, value, timestamp, headers)
 
     def scan(self, topic: str, partition: int, start: int, stop: int) -> Iterator[Record]:
         """Yield records of a range that exists, holding the connection only now and then."""
@@ -346,8 +381,7 @@ class Store:
 
     def _damaged(self, topic: str, partition: int) -> LogCorrupt:
         return LogCorrupt(
-            f"{self.name} is damaged: {topic}/{partition} lacks records it should have; "
-            "restore a copy"
+            f"{self.name} is damaged: {topic}/{partition} lacks records or headers; restore a copy"
         )
 
 
@@ -361,46 +395,3 @@ def holds_log(connection: sqlite3.Connection, name: str) -> bool:
             f"{name} is an SQLite database of something else; name another file"
         )
     return bool(mark)
-
-
-def gone(name: str, topic: str, partition: int, offset: int, why: str) -> OffsetGone:
-    """Return the error of a position that is not there."""
-    return OffsetGone(f"{name}: {topic}/{partition} has no position {offset}, {why}")
-
-
-def is_busy(error: sqlite3.Error) -> bool:
-    """Tell whether another is in the way, who will be done soon."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-
-
-def log_error(name: str, error: sqlite3.Error) -> LogError:
-    """Return one of our errors for one of SQLite's."""
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)
-    kind, advice = _MEANINGS.get(code & 0xFF, (LogError, "this should not happen"))
-    return kind(f"{name}: {error}; {advice}")
-
-
-_MEANINGS: Final[dict[int, tuple[type[LogError], str]]] = {
-    sqlite3.SQLITE_FULL: (LogUnavailable, "make room, nothing is lost"),
-    sqlite3.SQLITE_IOERR: (
-        LogUnavailable,
-        "the disk refuses: look at its health, its quota and the limit on file sizes",
-    ),
-    sqlite3.SQLITE_CANTOPEN: (
-        LogUnavailable,
-        "is it a file, and may this user read and write it and its directory?",
-    ),
-    sqlite3.SQLITE_BUSY: (LogUnavailable, "another process has been writing for too long"),
-    sqlite3.SQLITE_LOCKED: (LogUnavailable, "another thread has been writing for too long"),
-    sqlite3.SQLITE_PROTOCOL: (LogUnavailable, "too many processes are opening it: try again"),
-    sqlite3.SQLITE_READONLY: (
-        LogReadOnly,
-        "this user needs write access to the file and to its directory",
-    ),
-    sqlite3.SQLITE_CORRUPT: (LogCorrupt, "the file is damaged: restore a copy"),
-    sqlite3.SQLITE_NOTADB: (
-        LogCorrupt,
-        "it is no log, or its beginning is damaged: name another file, or restore a copy",
-    ),
-    sqlite3.SQLITE_CONSTRAINT: (LogCorrupt, "the file is damaged: restore a copy"),
-}

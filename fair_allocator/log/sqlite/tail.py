@@ -6,7 +6,8 @@ from itertools import chain
 from typing import Final
 
 from fair_allocator.log.base import TOPICS, Follower, Place, Record
-from fair_allocator.log.sqlite.store import CHUNK_BYTES, Store, gone
+from fair_allocator.log.sqlite.failures import gone
+from fair_allocator.log.sqlite.store import CHUNK_BYTES, Store
 from fair_allocator.log.sqlite.trim import cost
 
 SHORTEST_PAUSE: Final = 0.000_5

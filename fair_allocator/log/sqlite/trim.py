@@ -81,9 +81,9 @@ class Trimmer:
             return 0
         if size > budget:
             rows = max(1, int(rows * budget / size))
-        connection.execute(
-            "DELETE FROM records WHERE id >= ? AND id < ?", (oldest, min(oldest + rows, hidden))
-        )
+        end = min(oldest + rows, hidden)
+        connection.execute("DELETE FROM records WHERE id >= ? AND id < ?", (oldest, end))
+        self._store.headers.delete(oldest, end)
         return int(size)
 
     def _new_start(self, topic: str, partition: int, rows: int, now: int) -> int:

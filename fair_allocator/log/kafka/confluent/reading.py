@@ -7,14 +7,20 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from fair_allocator.log.base import INPUTS, Record
+from fair_allocator.log.base import INPUTS, Headers, Record
 from fair_allocator.log.kafka.confluent.common import (
     COORDINATOR_MOVES,
     as_error,
     insist,
     translated,
 )
-from fair_allocator.log.kafka.driver import GroupListener, InstanceFenced, Place, Stored
+from fair_allocator.log.kafka.driver import (
+    GroupListener,
+    InstanceFenced,
+    Place,
+    Stored,
+    headers_of,
+)
 
 _new = tuple.__new__
 
@@ -69,8 +75,10 @@ class _Source:
                 topic = self._ours[name]
                 block = blocks.setdefault((topic, partition), [])
             _, stamp = message.timestamp()
+            headers = _headers(message)
+            key, value = message.key(), message.value()
             # Record(...) by way of tuple: its own constructor is a Python function.
-            fields = topic, partition, message.offset(), message.key(), message.value(), stamp
+            fields = topic, partition, message.offset(), key, value, stamp, headers
             block.append(_new(Record, fields))
         for place, block in blocks.items():
             self.positions[place] = max(self.positions.get(place, 0), block[-1].offset + 1)
@@ -82,6 +90,20 @@ class _Source:
             self.positions[place] = max(self.positions.get(place, 0), message.offset())
         elif problem.code() not in _PASSING:
             raise as_error(problem, message.topic() or "")
+
+
+def _headers(message: Any) -> Headers:
+    """Return a message's headers; none if a name among them is no UTF-8, at which the client fails.
+
+    What it made of such headers must not be looked at again.
+    """
+    try:
+        found = message.headers()
+    except SystemError as error:
+        if isinstance(error.__cause__, UnicodeDecodeError):
+            return ()
+        raise
+    return headers_of(found) if found else ()
 
 
 def stored_of(consumer: Consumer, wanted: list[TopicPartition], patience: float) -> list[Any]:

@@ -44,11 +44,14 @@ class Transactions:
         with translated():
             # Nobody is called when they are delivered, which takes time: the client itself counts
             # those that are not, and does not commit a transaction that had one.
-            for topic, partition, key, value in records:
+            for topic, partition, key, value, headers in records:
+                fields: tuple[Any, ...] = topics[topic], value, key, partition
+                if headers:
+                    fields = (*fields, None, None, 0, list(headers))
                 try:
-                    produce(topics[topic], value, key, partition)
+                    produce(*fields)
                 except BufferError:
-                    _produce(self._producer, topics[topic], value, key, partition)
+                    _produce(self._producer, *fields)
 
     def write(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
         with translated():
@@ -120,14 +123,17 @@ class _Sent:
         self._producer = producer
         self._places: dict[Place, _Delivered] = {}
         self._order: list[_Delivered] = []
-        for topic, partition, key, value, *timestamp in records:
+        for topic, partition, key, value, headers, *timestamp in records:
             place = self._places.get((topic, partition))
             if place is None:
                 place = self._places[topic, partition] = _Delivered(topics[topic])
             self._order.append(place)
             fields: tuple[Any, ...] = (place.topic, value, key, partition, place)
-            if timestamp and timestamp[0] is not None:
-                fields = (*fields, None, timestamp[0])
+            stamp = timestamp[0] if timestamp else None
+            if headers:
+                fields = (*fields, None, stamp or 0, list(headers))
+            elif stamp is not None:
+                fields = (*fields, None, stamp)
             _produce(producer, *fields)
 
     def is_dropped(self) -> bool:

@@ -8,7 +8,7 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer
 from kafka.structs import TopicPartition
 
 from fair_allocator.log.base import INPUTS, Record
-from fair_allocator.log.kafka.driver import GroupListener, Place, Stored, milliseconds
+from fair_allocator.log.kafka.driver import GroupListener, Place, Stored, headers_of, milliseconds
 from fair_allocator.log.kafka.kafka_python.common import Names, translated
 
 _new = tuple.__new__
@@ -73,7 +73,16 @@ class Tailer:
 
 def _records(found: Sequence[Any], topic: str, partition: int) -> list[Record]:
     # Record(...) by way of tuple: its own constructor is a Python function.
-    return [_new(Record, (topic, partition, r.offset, r.key, r.value, r.timestamp)) for r in found]
+    return [
+        _new(
+            Record,
+            (
+                *(topic, partition, r.offset, r.key, r.value, r.timestamp),
+                headers_of(r.headers) if r.headers else (),
+            ),
+        )
+        for r in found
+    ]
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]

@@ -94,9 +94,10 @@ def _sent(
 ) -> list[Any]:
     """Send records; return what will tell what became of each."""
     send, theirs, futures = producer.send, names.theirs, []
-    for topic, partition, key, value, *timestamp in records:
+    for topic, partition, key, value, headers, *timestamp in records:
         some_key = NoKey if value is None and key is None else key
-        futures.append(send(theirs[topic], value, some_key, None, partition, *timestamp))
+        some = list(headers) if headers else None
+        futures.append(send(theirs[topic], value, some_key, some, partition, *timestamp))
     return futures
 
 

@@ -1,0 +1,37 @@
+"""Headers as bytes, for what stores them beside its records."""
+
+import struct
+from typing import Final
+
+from fair_allocator.log.base import Headers
+
+_SIZES: Final = struct.Struct(">HH")
+
+
+def pack(headers: Headers) -> bytes:
+    """Return headers as bytes; they must be within the limits of `log.limits`."""
+    packed = bytearray()
+    for text, value in headers:
+        name = text.encode()
+        packed += _SIZES.pack(len(name), len(value)) + name + value
+    return bytes(packed)
+
+
+def unpack(data: bytes) -> Headers:
+    """Return what `pack` was given; ValueError if the bytes are something else.
+
+    >>> unpack(pack((("a", b"bc"), ("a", b""))))
+    (('a', b'bc'), ('a', b''))
+    """
+    headers: list[tuple[str, bytes]] = []
+    at = 0
+    while at < len(data):
+        if at + _SIZES.size > len(data):
+            raise ValueError("headers are cut off")
+        name, value = _SIZES.unpack_from(data, at)
+        begin = at + _SIZES.size
+        at = begin + name + value
+        if at > len(data):
+            raise ValueError("headers are cut off")
+        headers.append((data[begin : begin + name].decode(), data[begin + name : at]))
+    return tuple(headers)
