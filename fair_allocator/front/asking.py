@@ -71,7 +71,7 @@ class Reader:
     def request(self, fields: Any, pool: str | None = None) -> Asked:
         """Read a request; one without an id is given one."""
         event = _fields(fields, pool)
-        request_id = event.pop("request_id", None) or uuid4().hex
+        request_id = event.pop("request_id") if "request_id" in event else uuid4().hex
         # First in the record, where even a truncated dead letter shows them.
         event = {"request_id": request_id, "pool": event.pop("pool", None), **event}
         return self._read("requests", event, self._check_request)

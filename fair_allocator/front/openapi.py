@@ -11,10 +11,16 @@ from fair_allocator import __version__
 from fair_allocator.events.inputs import Decline, Input, Request, Reward, controls
 from fair_allocator.front import models
 from fair_allocator.front.operations import DEFAULT_WAIT, MOST_AT_ONCE
+from fair_allocator.front.streams import LAST_ID
 from fair_allocator.web.access import Right
 
 _REFERENCE: Final = "#/components/schemas/{model}"
 _JSON, _PROBLEM, _EVENTS = "application/json", "application/problem+json", "text/event-stream"
+
+_TIME: Final = {
+    "type": ["string", "number", "null"],
+    "description": "When it was asked: a date and time with its zone, or seconds since 1970.",
+}
 
 _COMMON: Final = (401, 403, 406, 408, 421, 431, 500, 503)
 """Problems that any operation may answer with."""
@@ -233,7 +239,7 @@ def _parameters(operation: Operation, most_wait: float) -> list[dict[str, Any]]:
                 "name": "Last-Event-ID",
                 "in": "header",
                 "description": "The id of the last event that was received.",
-                "schema": {"type": "string", "pattern": r"^\d{1,6}:\d{1,18}(,\d{1,6}:\d{1,18})*$"},
+                "schema": {"type": "string", "pattern": f"^{LAST_ID}$"},
             }
         )
     return parameters
@@ -291,6 +297,8 @@ def _sendable(event: type[Input]) -> dict[str, Any]:
     """Return what a client sends of an event: an id and a type are made if they are left out."""
     schema = TypeAdapter(event).json_schema(ref_template=_REFERENCE)
     made = {"type"} if event is not Request else {"type", "request_id"}
+    if "time" in schema["properties"]:
+        schema["properties"]["time"] = _TIME
     return schema | {"required": [name for name in schema["required"] if name not in made]}
 
 

@@ -40,9 +40,8 @@ CHUNK_RECORDS: Final = 500
 """Records that are read at once."""
 
 _KIND: Final = b'{"type":"assignment",'
-_PLACE: Final = r"\d{1,6}:(?:-1|\d{1,18})"
-_LAST_ID: Final = re.compile(f"{_PLACE}(,{_PLACE})*")
-"""Partitions with the offset of the last event; -1 if there was none yet."""
+LAST_ID: Final = r"\d{1,6}:(-1|\d{1,18})(,\d{1,6}:(-1|\d{1,18}))*"
+"""By partition, the offset of the last record that was sent; -1 before the first."""
 
 Positions = dict[int, int]
 """By partition, the offset of the last record that was sent."""
@@ -54,7 +53,7 @@ def last_id(text: str) -> Positions | None:
     >>> last_id("0:12,3:-1")
     {0: 12, 3: -1}
     """
-    if not _LAST_ID.fullmatch(text):
+    if not re.fullmatch(LAST_ID, text):
         return None
     pairs = (pair.split(":") for pair in text.split(","))
     return {int(partition): int(offset) for partition, offset in pairs}

@@ -23,7 +23,7 @@ def test_a_request_is_answered_with_its_arm(site: Site) -> None:
     said = answer.json()
     assert said["status"] == "assigned"
     assert said["arm"] in ("ann", "bob", "cyd")
-    assert said["arms"] == [{"arm": said["arm"], "reason": "learner", "propensity": 1.0}]
+    assert said["arms"] == [{"arm": said["arm"], "reason": "fairness", "propensity": 1.0}]
     assert (said["pool"], said["request_id"], said["round"]) == ("tasks", "r1", 1)
     assert (said["repeat"], said["epoch"]) == (False, 1)
     with site.open_client() as client:
@@ -53,7 +53,7 @@ def test_slots_and_needs_are_served(site: Site) -> None:
     assert site.ask(eligible=["cyd"], extensions={"mine": [1]}).json()["arm"] == "cyd"
 
 
-@pytest.mark.parametrize("name", ["a/b", "ä ö", "100%", "?x=1&y", "{}", '"\\', "..", "\n", "a+b"])
+@pytest.mark.parametrize("name", ["a/b", "ä ö", "100%", "?x=1&y", "{}", '"\\', "\n", "a+b"])
 def test_names_are_any_text(site: Site, name: str) -> None:
     with site.open_client() as client:
         event = {"action": "configure", "pool": name, "arms": {name: 0}}
@@ -133,6 +133,8 @@ def test_without_waiting_a_request_is_durable_when_it_is_acknowledged(site: Site
         ("tasks", {"pool": "other"}, 422, "bad-event", "pool"),
         ("tasks", {"request_id": "x" * 257}, 422, "bad-event", "request_id"),
         ("x" * 257, {}, 422, "bad-event", "pool"),
+        ("tasks", {"request_id": ""}, 422, "bad-event", "request_id"),
+        ("tasks", {"request_id": None}, 422, "bad-event", "request_id"),
         ("tasks", [], 422, "bad-event", None),
     ],
 )
@@ -202,7 +204,7 @@ def test_what_is_not_known_says_that_asking_again_is_safe(site: Site) -> None:
         ("POST", "v1/pools/tasks/requests?wait=nan", {}, 422),
         ("POST", "v1/pools/tasks/requests?wiat=1", {}, 422),
         ("POST", "v1/pools/tasks/requests", {"content": b"[" * 10_000}, 400),
-        ("POST", "v1/pools/tasks/requests", {"content": b'{"x":1e999}'}, 400),
+        ("POST", "v1/pools/tasks/requests", {"content": b'{"x":1e999}'}, 422),
         ("POST", "v1/pools/tasks/requests", {"content": b'{"x":"\\ud800"}'}, 400),
         ("POST", "v1/pools/tasks/requests", {"content": b'{"slots":' + b"9" * 5_000 + b"}"}, 400),
         ("POST", "v1/pools/tasks/rewards", {"content": b" " * 2_000_000}, 413),
