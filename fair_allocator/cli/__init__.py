@@ -26,6 +26,7 @@ _COMMANDS: Final = {
     "topics": "fair_allocator.cli.topics",
     "send": "fair_allocator.cli.send",
     "audit": "fair_allocator.cli.audit",
+    "seal": "fair_allocator.cli.seal",
     "inspect": "fair_allocator.cli.inspect",
     "dead-letters": "fair_allocator.cli.dead_letters",
     "export": "fair_allocator.cli.export",

@@ -15,9 +15,10 @@ from tests.kafka.instances import Instance, request
 
 AT_LEAST_ONCE = DELIVERIES[1]
 REQUESTS = 6
-APPENDS = {"append to journal": 4, "append to assignments": REQUESTS + 1}
+APPENDS = {"append to journal": 4, "append to assignments": REQUESTS + 2}
 """How many there are in a commit of some requests that make their pool: of the journal a
-publication, an entry, the end and, before them, the claim."""
+publication, an entry, the end and, before them, the claim; of the assignments, before the answers,
+a checkpoint and an epoch."""
 
 MOMENTS = [(kind, number) for kind, count in APPENDS.items() for number in range(count)]
 

@@ -27,6 +27,7 @@ COMMANDS = [
         for what in ("request", "reward", "control", "requests", "rewards", "controls")
     ),
     ["audit"],
+    ["seal"],
     ["inspect"],
     ["dead-letters"],
     ["dead-letters", "list"],
