@@ -144,6 +144,11 @@ class LogFile:
         (end,) = file.execute("SELECT next FROM streams WHERE base = ?", (base,)).fetchone()
         return [row for row in rows if row[0] < base + end]
 
+    def trim(self, start: int) -> None:
+        """Hide the beginning, as retention does."""
+        with closing(sqlite3.connect(self._path)) as file, file:
+            file.execute("UPDATE streams SET start = ? WHERE base = ?", (start, self._base(file)))
+
     def write(self, values: Values) -> None:
         """Put other records in place of all there are, from the same offset on."""
         with closing(sqlite3.connect(self._path)) as file, file:

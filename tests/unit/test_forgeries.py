@@ -161,7 +161,7 @@ def test_what_comes_after_the_seal_is_not_proven_and_no_offence(
     site.request("tasks", *(f"later-{number}" for number in range(20)))
     site.serve()
     assert site("audit", *sealed) == 0
-    assert "176 records are chained, by 6 checkpoints; 156 of them are sealed" in (
+    assert "177 records are chained, by 6 checkpoints; 156 of them are sealed" in (
         capsys.readouterr().out
     )
 
@@ -169,7 +169,7 @@ def test_what_comes_after_the_seal_is_not_proven_and_no_offence(
 def test_a_beginning_that_is_gone_is_allowed_only_on_request(
     site: Site, topic: LogFile, sealed: list[str], capsys: Capture
 ) -> None:
-    topic.write(topic.values()[40:])
+    topic.trim(40)
     assert site("audit", "--partial", *sealed) == 0
     said = capsys.readouterr().out
     assert "92 of them are sealed" in said
@@ -181,9 +181,10 @@ def test_a_beginning_that_is_gone_is_allowed_only_on_request(
 def test_from_the_middle_a_forgery_is_found_too(
     site: Site, topic: LogFile, sealed: list[str], capsys: Capture
 ) -> None:
-    values = topic.values()[40:]
-    values[60] = edited(values[60], request_id="somebody-else")
+    values = topic.values()
+    values[100] = edited(values[100], request_id="somebody-else")
     topic.write(values)
+    topic.trim(40)
     assert site("audit", "--partial", *sealed) == 1
 
 
@@ -192,7 +193,7 @@ def test_nothing_that_is_left_after_the_last_seal_proves_nothing(
 ) -> None:
     site.request("tasks", *(f"later-{number}" for number in range(60)))
     site.serve()
-    topic.write(topic.values()[157:])
+    topic.trim(157)
     assert site("audit", "--partial", *sealed) == 1
     assert "of which none is left that could be checked" in capsys.readouterr().out
 
@@ -231,7 +232,7 @@ def forgeries(values: Values, rng: Random) -> Iterator[tuple[str, Values]]:
         PLAIN[name](forged, rng)
         if rng.random() < 0.5:
             forged, name = rechained(forged, EVERY), f"{name}, rechained"
-        if forged != values:
+        if forged[: len(values)] != values:  # else it changes nothing that is sealed
             yield name, forged
 
 
