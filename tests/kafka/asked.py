@@ -12,6 +12,7 @@ from fair_allocator.shard import ShardSettings, restore
 from fair_allocator.transfer import JournalReader
 from tests.kafka.fake import Cluster, Hook, Member
 from tests.kafka.instances import Instance, request
+from tests.support.chained import follow_chain, head_of
 
 AT_LEAST_ONCE = DELIVERIES[1]
 REQUESTS = 6
@@ -75,6 +76,7 @@ def check(cluster: Cluster, count: int = REQUESTS) -> None:
     client = KafkaClient(Member(cluster), settings)
     shard, _ = restore(JournalReader(client), 0, ShardSettings(partitions=1, partitioner="none"))
     assert shard.offsets["requests"] == count
+    assert follow_chain(client, 0) == head_of(shard)
     hosted = shard.table.hosted("p0")
     assert hosted is not None
     arms = Counter(copies[0][0]["arm"] for copies in found.values())
