@@ -11,7 +11,7 @@ from typing import Final
 
 from fair_allocator.events import CheckpointEvent
 
-BLOCK: Final = 8
+BLOCK: Final = 4
 LONG: Final = 1_000
 
 Blame = Callable[[int, int, str], None]

@@ -1,6 +1,6 @@
 """The hash chain over the assignments topic of a partition, which makes a forgery evident.
 
-Records are numbered from 0 and hashed in blocks of eight. The chain begins with 32 zero bytes;
+Records are numbered from 0 and hashed in blocks of four. The chain begins with 32 zero bytes;
 after each block it is the SHA-256 of the chain so far and the block's values, with a line feed
 between two of them. A value that is longer than 1,000 bytes is stood for by its own SHA-256, in
 hex. What counts is the value as it was first published, without the mark `redelivered`.
@@ -18,9 +18,9 @@ from typing import Any, Final
 from fair_allocator.log.base import Outgoing
 from fair_allocator.text import to_bytes, to_text
 
-BLOCK: Final = 8
-"""Hashing a block costs half as much as hashing its records one by one. What is left of a block
-goes into every journal entry, so blocks are small."""
+BLOCK: Final = 4
+"""Hashing a block costs about half as much as hashing its records one by one. The open block goes
+into the journal with every commit, so blocks are small."""
 
 LONG: Final = 1_000
 """The bytes of a value up to which it is hashed, and journaled, as it is."""

@@ -30,7 +30,7 @@ def chain_of(values: Iterable[bytes], start: bytes = bytes(32)) -> str:
     chain, block = start, []
     for value in values:
         block.append(value if len(value) <= 1_000 else sha256(value).hexdigest().encode())
-        if len(block) == 8:
+        if len(block) == 4:
             chain, block = sha256(chain + b"\n".join(block)).digest(), []
     return sha256(chain + b"\n".join(block)).hexdigest() if block else chain.hex()
 

