@@ -45,6 +45,7 @@ COMPILED: Final = (
     "fair_allocator/core/learners/ucb1.py",
     "fair_allocator/events/wire.py",
     "fair_allocator/shard/asked.py",
+    "fair_allocator/shard/chain.py",
     "fair_allocator/shard/controls.py",
     "fair_allocator/shard/commits.py",
     "fair_allocator/shard/hosted.py",

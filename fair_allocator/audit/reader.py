@@ -1,18 +1,21 @@
 """The pass over the assignments topic: each record read, placed, and handed to its pool."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from fair_allocator.audit.chain import ChainAudit, Head
 from fair_allocator.audit.deliveries import DELIVERIES, Deliveries
 from fair_allocator.audit.pool import PoolAudit
 from fair_allocator.audit.report import Offence, Report
 from fair_allocator.audit.waiting import WaitingRequests
 from fair_allocator.events import (
     AssignmentEvent,
+    Caused,
+    CheckpointEvent,
     ControlEvent,
     EpochEvent,
     Published,
@@ -20,6 +23,7 @@ from fair_allocator.events import (
     RemovedEvent,
     TickEvent,
     WaitingEvent,
+    first_delivered,
 )
 
 WINDOW: Final = 10_000
@@ -39,6 +43,9 @@ class _Partition:
     whole: bool
     deliveries: Deliveries
     waiting: WaitingRequests
+    chain: ChainAudit
+    end: int = 0
+    """The offset after the last record."""
     answered: int = 0
     """One above the offset of the last request that was answered or had to wait."""
     requests: int = 0
@@ -64,10 +71,18 @@ class Audit:
         epoch record is not covered; in a whole one it is an offence.
     deliveries
         How many records of its partition back one that is delivered again is looked for.
+    heads
+        What is known of the chains of partitions, all of which must be found. If one is sealed,
+        every partition with records needs one that is.
     """
 
     def __init__(
-        self, *, window: int = WINDOW, whole: bool | None = None, deliveries: int = DELIVERIES
+        self,
+        *,
+        window: int = WINDOW,
+        whole: bool | None = None,
+        deliveries: int = DELIVERIES,
+        heads: Sequence[Head] = (),
     ) -> None:
         if window < 0:
             raise ValueError(f"window must be at least 0, got {window}")
@@ -77,6 +92,7 @@ class Audit:
         self._pools: dict[str, PoolAudit] = {}
         self._place: tuple[int | None, int] = (None, 0)
         self._deliveries = deliveries
+        self._heads = heads
         self._records = 0
         self._redelivered = 0
         self._offences = 0
@@ -93,6 +109,8 @@ class Audit:
             event = _events.validate_json(value)
         except ValidationError as error:
             self._offend(None, f"is not a record of this topic: {_reason(error)}")
+            if partition is not None:
+                self._partitions[partition].chain.take(offset, value, None)
             return
         at = event.partition
         if partition is None:
@@ -101,11 +119,17 @@ class Audit:
                 self._begin(at, offset)
         elif at != partition:
             self._offend(_pool(event), f"says it is of partition {at}", _round(event))
+            self._partitions[partition].chain.take(offset, value, None)
             return
-        if self._partitions[at].deliveries.is_again(value):
+        seen = self._partitions[at]
+        seen.end = offset + 1
+        if seen.deliveries.is_again(value):
             self._redelivered += 1
             return
-        self._fold(event, self._partitions[at])
+        seen.chain.take(offset, first_delivered(value), event)
+        if isinstance(event, CheckpointEvent):
+            return
+        self._fold(event, seen)
         if isinstance(event, TickEvent):
             return
         pool = self._pools.get(event.pool)
@@ -127,18 +151,57 @@ class Audit:
         elif isinstance(event, RemovedEvent):
             pool.removed(event)
 
+    def finish(self, *, trimmed: Collection[int] = (), partial: bool = False) -> Report:
+        """Demand all that is known of the chains, when all records were fed; return the report.
+
+        `trimmed` are partitions of which the log says that their beginning is gone. With `partial`
+        it may be missing although it is sealed.
+        """
+        sealed = {head.partition for head in self._heads if head.sealed}
+        for partition in sorted({head.partition for head in self._heads} - self._partitions.keys()):
+            self._begin(partition, 0)
+        for partition, seen in sorted(self._partitions.items()):
+            self._place = partition, seen.end
+            if sealed and partition not in sealed:
+                self._offend(None, "no seal is given for this partition")
+            seen.chain.finish(seen.end, trimmed=partition in trimmed, partial=partial)
+        return self.report()
+
     def report(self) -> Report:
         """Return what was found so far."""
         rows = tuple(pool.row(self._by_pool[name]) for name, pool in self._pools.items())
         return Report(
-            self._records, self._redelivered, self._offences, self._first, self._window, rows
+            self._records,
+            self._redelivered,
+            self._offences,
+            self._first,
+            self._window,
+            rows,
+            tuple(seen.chain.row() for _, seen in sorted(self._partitions.items())),
         )
+
+    def chain_heads(self) -> dict[int, tuple[int, str]]:
+        """Return, by partition, how many records its chain covers and the chain, where it has one.
+
+        They are worth something if no offence was found.
+        """
+        heads = {number: seen.chain.head() for number, seen in self._partitions.items()}
+        return {number: head for number, head in heads.items() if head is not None}
 
     def _begin(self, partition: int, offset: int) -> None:
         whole = offset == 0 if self._whole is None else self._whole
+        heads = [head for head in self._heads if head.partition == partition]
         self._partitions[partition] = _Partition(
-            whole, Deliveries(self._deliveries), WaitingRequests(has_all=whole)
+            whole,
+            Deliveries(self._deliveries),
+            WaitingRequests(has_all=whole),
+            ChainAudit(partition, heads, self._offend_in_chain),
         )
+
+    def _offend_in_chain(self, partition: int, offset: int, sentence: str) -> None:
+        """Note an offence at another place than the record that shows it."""
+        self._place = partition, offset
+        self._offend(None, sentence)
 
     def _meet(self, name: str, partition: int) -> PoolAudit:
         whole = self._partitions[partition].whole
@@ -146,7 +209,7 @@ class Audit:
         self._pools[name] = pool
         return pool
 
-    def _fold(self, event: Published, seen: _Partition) -> None:
+    def _fold(self, event: Caused, seen: _Partition) -> None:
         """Check that inputs are folded in their order, and each request answered once.
 
         A request that was refused is in the dead letters, which are not read here.
@@ -191,7 +254,7 @@ class Audit:
 
 
 def _pool(event: Published) -> str | None:
-    return None if isinstance(event, TickEvent) else event.pool
+    return None if isinstance(event, TickEvent | CheckpointEvent) else event.pool
 
 
 def _round(event: Published) -> int | None:
@@ -205,13 +268,15 @@ def _reason(error: ValidationError) -> str:
     return text[:200] if text.isprintable() else ascii(text[:200])
 
 
-def audit_ndjson(lines: Iterable[bytes], *, window: int = WINDOW, whole: bool = True) -> Report:
+def audit_ndjson(
+    lines: Iterable[bytes], *, window: int = WINDOW, whole: bool = True, heads: Sequence[Head] = ()
+) -> Report:
     """Audit lines of text, each the value of a record, such as standard input.
 
     A record's partition is the one it states, its offset the number of its line, from 1 on.
     """
-    audit = Audit(window=window, whole=whole)
+    audit = Audit(window=window, whole=whole, heads=heads)
     for number, line in enumerate(lines, start=1):
         if line.strip():
             audit.feed(None, number, line.strip())
-    return audit.report()
+    return audit.finish(partial=not whole)

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from fair_allocator.audit.chain import ChainRow
+
 
 @dataclass(frozen=True, slots=True)
 class Offence:
@@ -116,6 +118,7 @@ class Report:
     first: Offence | None
     window: int
     pools: tuple[PoolRow, ...]
+    chains: tuple[ChainRow, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -143,6 +146,7 @@ class Report:
             )
         if self.redelivered:
             yield f"{self.redelivered} records were delivered again, each the same as before"
+        yield from self._chain_lines()
         rounds = sum(row.rounds for row in self.pools)
         yield f"{self.records} records, {rounds} rounds, ids compared over {self.window} answers"
         if self.first is None:
@@ -150,6 +154,21 @@ class Report:
             return
         yield str(self.first)
         yield f"{self.offences} offences in all, the first is shown"
+
+    def _chain_lines(self) -> Iterator[str]:
+        """Yield what the hash chain covers."""
+        chained = sum((row.records or 0) - (row.first or 0) for row in self.chains)
+        checkpoints = sum(row.checkpoints for row in self.chains)
+        line = f"{chained} records are chained, by {checkpoints} checkpoints"
+        if any(row.sealed is not None for row in self.chains):
+            sealed = sum(max(0, (row.sealed or 0) - (row.first or 0)) for row in self.chains)
+            line += f"; {sealed} of them are sealed"
+        yield line
+        if uncovered := sum(row.uncovered for row in self.chains):
+            yield (
+                f"{uncovered} records before the first checkpoint of their partition are not "
+                "covered by the chain"
+            )
 
 
 def _cells(row: PoolRow) -> tuple[str, ...]:

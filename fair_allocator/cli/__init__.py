@@ -32,6 +32,7 @@ _COMMANDS: Final = {
     "watch": "fair_allocator.cli.watch",
     "send": "fair_allocator.cli.send",
     "audit": "fair_allocator.cli.audit",
+    "seal": "fair_allocator.cli.seal",
     "inspect": "fair_allocator.cli.inspect",
     "dead-letters": "fair_allocator.cli.dead_letters",
     "export": "fair_allocator.cli.export",

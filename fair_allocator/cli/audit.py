@@ -7,12 +7,17 @@ from dataclasses import asdict
 from io import BufferedIOBase
 
 from fair_allocator.audit import WINDOW, Audit, Report, audit_ndjson
+from fair_allocator.audit.chain import Head
 from fair_allocator.audit.replay import Replay, replay
+from fair_allocator.audit.seals import read_seals
+from fair_allocator.cli.heads import journal_heads, record_count
 from fair_allocator.cli.options import (
+    BadUsage,
     Subparsers,
     add_command,
     add_config,
     add_json,
+    called,
     configuration_of,
     reading,
 )
@@ -30,7 +35,10 @@ def add(subparsers: Subparsers) -> None:
         "audit",
         "recompute every guarantee from the assignments",
         "Reads the assignments topic once, from its start to its end as of now, and recomputes\n"
-        "every guarantee at every round. Exits 1 if one was broken, and names the first place.",
+        "every guarantee at every round, and the hash chain over the records. Exits 1 if one was\n"
+        "broken, and names the first place. With --verify-key it proves, from the topic alone,\n"
+        "that nothing was changed, dropped or inserted up to the given seals:\n"
+        "  audit --verify-key PUBLIC --seal seals.ndjson",
         "audit --config fair-allocator.toml",
         run,
     )
@@ -47,6 +55,17 @@ def add(subparsers: Subparsers) -> None:
         help="the records begin in the middle: of a larger log, or with imported pools",
     )
     parser.add_argument(
+        "--verify-key", metavar="PUBLIC", help="check the seals with this public key, in base64"
+    )
+    parser.add_argument(
+        "--seal",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="what `seal` wrote: the records must be those that were sealed",
+    )
+    parser.add_argument(
         "--replay",
         action="store_true",
         help="also decide everything again from the inputs with this configuration, and compare "
@@ -61,16 +80,19 @@ def run(arguments: argparse.Namespace) -> int:
     # Beyond what the service remembers, an id may rightly be answered anew.
     window = min(WINDOW, configuration.limits.remembered_per_pool)
     again = None
+    heads = _sealed_heads(arguments.verify_key, arguments.seal)
     if arguments.ndjson is not None:
         if arguments.replay:
             raise ConfigurationError("--replay needs the inputs of the log, not --ndjson")
         with reading(arguments.ndjson) as file, bar("auditing", size_of(file)) as progress:
             lines = _counted(file, progress)
-            report = audit_ndjson(lines, window=window, whole=not arguments.partial)
+            report = audit_ndjson(lines, window=window, whole=not arguments.partial, heads=heads)
     else:
-        audit = Audit(window=window, whole=False if arguments.partial else None)
         with closing(open_client(configuration)) as client:
-            report = _read(client, audit)
+            # Seals are checked from the topic alone.
+            heads = heads or journal_heads(client, configuration)
+            audit = Audit(window=window, whole=False if arguments.partial else None, heads=heads)
+            report = _read(client, audit, partial=arguments.partial)
             if arguments.replay:
                 again = _replay(client, configuration)
     if arguments.json:
@@ -83,6 +105,19 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if report.ok and (again is None or again.ok) else 1
 
 
+def _sealed_heads(public: str | None, names: list[str]) -> list[Head]:
+    """Return what the seals in files say, if they are signed with the key."""
+    if (public is None) != (not names):
+        raise BadUsage("--verify-key and --seal belong together")
+    heads = []
+    for name in names:
+        with reading(name) as file:
+            heads += read_seals(file, called(name), public or "")
+    if names and not heads:
+        raise BadUsage("there is no seal in the given files")
+    return heads
+
+
 def _counted(file: BufferedIOBase, progress: Bar) -> Iterator[bytes]:
     for line in file:
         yield line
@@ -92,20 +127,12 @@ def _counted(file: BufferedIOBase, progress: Bar) -> Iterator[bytes]:
 def _replay(client: LogClient, configuration: Configuration) -> Replay:
     settings = service_settings(configuration, client.partitions)
     pools = {name: (pool.settings, pool.fingerprint) for name, pool in settings.pools.items()}
-    with bar("deciding again", _records(client)) as progress:
+    with bar("deciding again", record_count(client)) as progress:
         return replay(client, settings.shard, pools, progress.advance)
 
 
-def _records(client: LogClient) -> int:
-    """Return how many assignment records there are, about."""
-    return sum(
-        client.end_offset("assignments", partition) - client.start_offset("assignments", partition)
-        for partition in range(client.partitions)
-    )
-
-
-def _read(client: LogClient, audit: Audit) -> Report:
-    with bar("auditing", _records(client)) as progress:
+def _read(client: LogClient, audit: Audit, *, partial: bool) -> Report:
+    with bar("auditing", record_count(client)) as progress:
         for partition in range(client.partitions):
             try:
                 for record in client.read("assignments", partition):
@@ -113,4 +140,6 @@ def _read(client: LogClient, audit: Audit) -> Report:
                     progress.advance(1)
             except OffsetGone as error:
                 raise LogUnavailable(f"{error}: trimmed while it was read, try again") from error
-    return audit.report()
+    partitions = range(client.partitions)
+    trimmed = [n for n in partitions if client.start_offset("assignments", n)]
+    return audit.finish(trimmed=trimmed, partial=partial)

@@ -23,6 +23,8 @@ from fair_allocator.events.inputs import (
 from fair_allocator.events.model import Name, Share
 from fair_allocator.events.outputs import (
     AssignmentEvent,
+    Caused,
+    CheckpointEvent,
     ControlEvent,
     DeadLetter,
     EpochEvent,
@@ -43,6 +45,8 @@ from fair_allocator.events.outputs import (
 
 __all__ = [
     "AssignmentEvent",
+    "Caused",
+    "CheckpointEvent",
     "Configure",
     "Control",
     "ControlEvent",

@@ -1,9 +1,9 @@
 """The events that go out.
 
-`AssignmentEvent`, `WaitingEvent`, `RefusedEvent`, `EpochEvent`, `ControlEvent`, `TickEvent` and
-`RemovedEvent` make up the assignments topic, `DeadLetter` has a topic of its own. The assignments
-topic is complete for an audit: who was chosen among whom, what every arm was entitled to, and which
-inputs had been folded before.
+`AssignmentEvent`, `WaitingEvent`, `RefusedEvent`, `EpochEvent`, `ControlEvent`, `TickEvent`,
+`RemovedEvent` and `CheckpointEvent` make up the assignments topic, `DeadLetter` has a topic of its
+own. The assignments topic is complete for an audit: who was chosen among whom, what every arm was
+entitled to, which inputs had been folded before, and whether a record was changed since.
 """
 
 import re
@@ -194,7 +194,18 @@ class RemovedEvent(_Published):
     folded: Folded
 
 
-Published = (
+class CheckpointEvent(_Published):
+    """The hash chain over all records of the partition before this one (see docs/audit.md)."""
+
+    type: Literal["checkpoint"] = "checkpoint"
+    records: Annotated[int, Field(ge=0)]
+    """How many records the chain covers; this one is the next."""
+    chain: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    """The SHA-256 in hex."""
+    partition: int
+
+
+Caused = (
     AssignmentEvent
     | WaitingEvent
     | RefusedEvent
@@ -203,6 +214,9 @@ Published = (
     | TickEvent
     | RemovedEvent
 )
+"""A record that an input or time has caused; it says what was folded before it."""
+
+Published = Caused | CheckpointEvent
 """A record of the assignments topic."""
 
 out_events: TypeAdapter[Published] = TypeAdapter(Annotated[Published, Field(discriminator="type")])
@@ -302,5 +316,5 @@ def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of every event, by name."""
     inputs = (Request, Reward, Decline, Configure, PoolControl, SetArms, NamedArms)
     outputs = (AssignmentEvent, WaitingEvent, RefusedEvent, EpochEvent, ControlEvent, TickEvent)
-    models = (*inputs, *outputs, RemovedEvent, DeadLetter)
+    models = (*inputs, *outputs, RemovedEvent, CheckpointEvent, DeadLetter)
     return {model.__name__: model.model_json_schema() for model in models}

@@ -14,6 +14,7 @@ deciding    requests are decided: at once, after a wait, or again
 controls    pools are made and changed
 shard       inputs are read
 outbox      the outgoing records
+chain       the hash chain over what is published
 snapshot    the whole state, now and then, a few bytes with each commit
 restore     the one way back
 """

@@ -1,6 +1,7 @@
 """The commit that a shard is putting together, and how entries of the journal bring it back."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.events.wire import to_json
@@ -28,6 +29,9 @@ class Commits:
         self.tally = Tally()
         self._begun = False
         self._outbox = Outbox(partition, self.offsets)
+        self.published = self._outbox.chain
+        self._journaled = 0
+        """How many published records the last entry knows of."""
         self._begin()
 
     def _begin(self) -> None:
@@ -51,10 +55,13 @@ class Commits:
         if not (draft or self._begun):
             return []
         self._begun = False
-        value, self.chain = draft.encode(self.chain)
-        self.seq = draft.seq
+        published = self._outbox.take()
+        records = self.published.records
+        state = self.published.state() if records != self._journaled else None
+        value, self.chain = draft.encode(self.chain, state)
+        self.seq, self._journaled = draft.seq, records
         self._begin()
-        return [*self._outbox.take(), *in_pieces(self.partition, ENTRY, value)]
+        return [*published, *in_pieces(self.partition, ENTRY, value)]
 
     # -- restoring ----------------------------------------------------------------------------
 
@@ -72,8 +79,11 @@ class Commits:
         offsets: Mapping[str, int],
         applied: Mapping[str, str],
         buckets: int,
+        published: list[Any] | None = None,
     ) -> None:
         """Start from a snapshot; its pools are loaded into the table."""
+        if published is not None:
+            self._take_published(published)
         self.seq, self.chain, self.writer = seq, chain, writer + 1
         self.offsets.update(offsets)
         self.table.clock = clock
@@ -98,13 +108,21 @@ class Commits:
                 changed = table.pools.get(name)
                 if changed is not None:
                     changed.epochs.clear()
+        if entry.published is not None:
+            self._take_published(entry.published)
         self.offsets.update(entry.offsets)
         self.seq, self.chain = entry.seq, chain
         self.writer = max(self.writer, entry.writer + 1)
         self._begin()
 
+    def _take_published(self, state: list[Any]) -> None:
+        """Go on with the chain over what was published."""
+        self.published.restore(state)
+        self._journaled = self.published.records
+
     def canonical(self) -> bytes:
         """Return the whole state as canonical bytes, without caches."""
         table = self.table
-        head = [self.seq, table.clock, self.offsets, sorted(table.applied.items())]
+        published = self.published.state()
+        head = [self.seq, table.clock, self.offsets, sorted(table.applied.items()), published]
         return to_bytes(to_json(head)) + table.dump(sorted(table))

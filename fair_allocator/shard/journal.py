@@ -26,10 +26,10 @@ PIECE = b"piece"
 PIECE_BYTES = 900_000
 """What a record holds at most, with room below the log's limit."""
 
-VERSION = 4
+VERSION = 5
 """Since 2 an entry names the number of partitions; of older ones it is 0. Since 3 changes take
 effect as soon as they are safe; before, at other moments. Since 4 requests may name arms and
-slots, wait, and be decided again."""
+slots, wait, and be decided again. Since 5 the published records are chained."""
 
 SAFE_CHANGES = 3
 """The first version whose changes took effect as they do now."""
@@ -53,6 +53,8 @@ class Entry:
         What was folded, in order: ``[topic, first, last]``.
     partitions
         How many there were; 0 if that was not written down.
+    published
+        The chain over the assignments topic after the commit; None if it published nothing there.
     version
         Of the release that wrote it.
     """
@@ -65,6 +67,7 @@ class Entry:
     pools: list[str]
     ops: list[list[Any]]
     partitions: int = 0
+    published: list[Any] | None = None
     version: int = VERSION
 
 
@@ -114,11 +117,11 @@ class Draft:
         """Note that time passed."""
         self.ops.append(f'["t",{clock}]')
 
-    def encode(self, previous: str) -> tuple[bytes, str]:
+    def encode(self, previous: str, published: list[Any] | None = None) -> tuple[bytes, str]:
         """Return the record's value and the chain up to it."""
         self._end_run()
         folded = to_json([*self._head, self._offsets, self._runs, list(self._places)])
-        text = f"{folded[:-1]},[{','.join(self.ops)}],{self._partitions}]"
+        text = f"{folded[:-1]},[{','.join(self.ops)}],{self._partitions},{to_json(published)}]"
         body = to_bytes(text)
         chain = _chain(previous, self.seq, body)
         return b"%s %d %s" % (chain.encode(), self.seq, body), chain

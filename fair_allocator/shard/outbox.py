@@ -25,6 +25,7 @@ from fair_allocator.events import (
 )
 from fair_allocator.log.base import Headers, Outgoing, Record
 from fair_allocator.shard.asked import Asked
+from fair_allocator.shard.chain import Chain
 from fair_allocator.shard.headers import passed_on
 from fair_allocator.shard.hosted import HostedPool
 from fair_allocator.text import to_bytes
@@ -48,6 +49,7 @@ class Outbox:
 
     def __init__(self, partition: int, offsets: dict[str, int]) -> None:
         self.records: list[Outgoing] = []
+        self.chain = Chain(partition)
         self._partition = partition
         self._offsets = offsets
         self._end = ""
@@ -55,9 +57,9 @@ class Outbox:
         """How an assignment ends, after these rewards and controls."""
 
     def take(self) -> list[Outgoing]:
-        """Return what was written since the last time."""
+        """Return what was written since the last time, and the checkpoints that are due."""
         records, self.records = self.records, []
-        return records
+        return self.chain.extend(records)
 
     def _folded(self) -> Folded:
         return Folded(**self._offsets)

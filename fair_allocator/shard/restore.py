@@ -137,6 +137,7 @@ def restore(
             manifest.offsets,
             manifest.applied,
             len(manifest.places),
+            manifest.published,
         )
         for number, data in enumerate(journal.buckets):
             if data:

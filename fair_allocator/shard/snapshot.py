@@ -25,7 +25,7 @@ from fair_allocator.shard.journal import ENTRY, MANIFEST, PART, in_pieces
 from fair_allocator.shard.shard import Shard
 from fair_allocator.text import to_bytes
 
-VERSION = 2
+VERSION = 3
 POOLS_A_BUCKET = 32
 OLDEST_PART = 8
 """Generations after which even an unchanged bucket is written again, so the journal can shrink."""
@@ -46,6 +46,8 @@ class Manifest:
         generation that wrote it.
     partitions
         How many there were; 0 if that was not written down, as before version 2.
+    published
+        The chain over the assignments topic; None before version 3, which had none.
     """
 
     version: int
@@ -58,6 +60,7 @@ class Manifest:
     applied: dict[str, str]
     places: list[list[Any]]
     partitions: int = 0
+    published: list[Any] | None = None
 
     @property
     def start(self) -> int | None:
@@ -213,6 +216,7 @@ class Snapshots:
             dict(table.applied),
             [],
             shard.settings.partitions,
+            shard.published.state(),
         )
         self._places = [[offsets, shard.seq, written] for offsets, _, written in self._places]
 

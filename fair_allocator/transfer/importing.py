@@ -129,6 +129,7 @@ def _write(
     for shard in shards:
         table = shard.table
         shard.adopt(_BEFORE, checksum, 0, table.clock, nothing_read, table.applied, 0)
+        standings = _standings(shard)
         snapshots = Snapshots(shard, 1, chunk_bytes)
         partitions = shard.settings.partitions
         entry = Draft(_BEFORE + 1, shard.writer, table.clock, nothing_read, partitions)
@@ -137,7 +138,7 @@ def _write(
         if len(table):  # else there are no parts, and this is the manifest
             snapshots.committed(log.commit(records, {}, {}), round(time.time() * 1000))
             records = snapshots.records([], whole=True)
-        decisive += [*_standings(shard), *records, first]
+        decisive += [*standings, *records, first]
         done(1)
     offsets = {(topic, shard.partition): 0 for shard in shards for topic in INPUTS}
     log.commit(decisive, offsets, {})
@@ -149,6 +150,5 @@ def _standings(shard: Shard) -> list[Outgoing]:
     for name in sorted(shard.table):
         hosted = shard.table.hosted(name)
         if hosted is not None:
-            hosted.stood = 0
             outbox.standing(hosted.pool)
-    return outbox.take()
+    return shard.published.extend(outbox.records)

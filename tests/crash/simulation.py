@@ -3,9 +3,9 @@
     python -m tests.crash.simulation --seed 7          one schedule again
     python -m tests.crash.simulation --first 0 --count 5000
 
-After every commit the shard restored from the log must equal the live one byte for byte (I2);
-after the last, the topics are verified (I1, I3, I4), and the same steps without the crashes must
-give the same records and state (I5).
+After every commit the shard restored from the log must equal the live one byte for byte (I2), and
+its hash chain must be that of the records in the topic; after the last, the topics are verified
+(I1, I3, I4), and the same steps without the crashes must give the same records and state (I5).
 """
 
 import argparse
@@ -23,10 +23,11 @@ from fair_allocator.errors import JournalBroken
 from fair_allocator.log.base import INPUTS, OUTPUTS, Committed, Headers, Record
 from fair_allocator.log.sqlite import Memory, SqliteClient, SqliteLog
 from fair_allocator.service import Service
-from fair_allocator.shard import Shard, restore, snapshot
+from fair_allocator.shard import Shard, chain, restore, snapshot
 from tests.crash.damage import Journal, spoilt
 from tests.crash.faulty_log import Crash, Faults, FaultyLog, Nobody, Poll, Step
 from tests.crash.inputs import FUTURE, START, Plan, make_plan
+from tests.support.chained import follow_chain, head_of
 from tests.support.verifier import Counts, require, verify
 
 
@@ -178,6 +179,9 @@ class CrashedRun(Run):
             require(offsets == shard.offsets, "committed", offsets, "not", shard.offsets)
             restored = self.restored(log.inner, partition).canonical()
             require(restored == live, "I2: partition", partition, live, restored)
+            head = head_of(shard)
+            found = follow_chain(self.client, partition, chain.CHECKPOINT_EVERY)
+            require(found == head, "the chain: partition", partition, found, "not", head)
             if self.rng.random() < 0.1:
                 hint = str(self.rng.choice(("", "?", -1, *range(0, 60, 7))))
                 with patch.object(log.inner, "committed", return_value=Committed({}, hint)):
@@ -251,7 +255,10 @@ def _settled(shard: Shard) -> bytes:
 def simulate(seed: int) -> Counter[str]:
     """Play a seed's schedule; raise whatever is wrong with it."""
     plan = make_plan(seed)
-    with patch.object(snapshot, "POOLS_A_BUCKET", 32 if seed % 3 else 1):
+    with (
+        patch.object(snapshot, "POOLS_A_BUCKET", 32 if seed % 3 else 1),
+        patch.object(chain, "CHECKPOINT_EVERY", 16 if seed % 3 else 8),
+    ):
         crashed = CrashedRun(plan)
         crashed.run()
         counts = verify(crashed.client, plan.rules)

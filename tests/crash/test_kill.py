@@ -21,6 +21,7 @@ from tests.crash.child import PARTITIONS, POOLS, SETTINGS, TEMPLATE
 from tests.crash.faulty_log import Nobody
 from tests.crash.inputs import POISON
 from tests.crash.simulation import counts_of
+from tests.support.chained import follow_chain, head_of
 from tests.support.verifier import Rules, verify
 
 pytestmark = pytest.mark.slow
@@ -127,3 +128,6 @@ def test_killed_services_lose_nothing_and_count_nothing_twice(seed: int, tmp_pat
         log.open(Nobody())
         shards = {p: restore(log, p, settings)[0] for p in range(PARTITIONS)}
     assert counts == counts_of(shards)
+    with SqliteClient(path) as client:
+        heads = {p: follow_chain(client, p) for p in range(PARTITIONS)}
+    assert heads == {p: head_of(shard) for p, shard in shards.items()}

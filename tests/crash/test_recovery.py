@@ -163,7 +163,7 @@ def test_journal_is_trimmed_behind_two_generations(house: House) -> None:
 
 def test_restore_reads_only_from_where_the_hint_says(house: House) -> None:
     served = house(service=TINY)
-    busy(served, turns=60)
+    busy(served, turns=64)
     served.die()
     with SqliteLog(served.memory) as log:
         log.open(Nobody())

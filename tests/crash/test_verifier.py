@@ -15,10 +15,18 @@ RULES = Rules(now=START + 60_000, remembered=1_000, pools={"p": POOL})
 
 
 class Copy(LogClient):
-    """The records of a log, to be changed at will."""
+    """The records of a log, to be changed at will.
+
+    Checkpoints are left out: the chain would find any change.
+    """
 
     def __init__(self, client: LogClient) -> None:
         self.topics = {topic: list(client.read(topic, 0)) for topic in TOPICS}
+        self.topics["assignments"] = [
+            record
+            for record in self.topics["assignments"]
+            if not (record.value or b"").startswith(b'{"type":"checkpoint"')
+        ]
 
     @property
     def partitions(self) -> int:
@@ -91,7 +99,7 @@ def kinds(log: Copy) -> list[str]:
 def test_good_log_passes(log: Copy) -> None:
     after = ["control", "waiting", "control", "assignment", "epoch"]
     assert kinds(log) == ["epoch", *["assignment"] * 5, "tick", *after]
-    counts = verify(Copy(log), RULES)["p"]
+    counts = verify(Copy(log), RULES, chained=False)["p"]
     assert sum(pulls for pulls, _, _, _ in counts.values()) == 5
     assert sum(observed for _, _, observed, _ in counts.values()) == 4
     assert sum(total for _, _, _, total in counts.values()) == 1 + 3 * 0.5
@@ -158,4 +166,4 @@ def test_spoilt_log_is_found(log: Copy, spoil: Callable[[Copy], object]) -> None
     copy = Copy(log)
     spoil(copy)
     with pytest.raises(Broken):
-        verify(copy, RULES)
+        verify(copy, RULES, chained=False)

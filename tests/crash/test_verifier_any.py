@@ -95,7 +95,7 @@ def rules(seed: int) -> Rules:
 @pytest.mark.parametrize("seed", range(16))
 def test_what_is_served_passes_and_is_counted(seed: int) -> None:
     log, counts = story(seed)
-    assert verify(log, rules(seed))["p"] == counts
+    assert verify(log, rules(seed), chained=False)["p"] == counts
     assert sum(pulls for pulls, _, _, _ in counts.values()) > 5
 
 
@@ -106,7 +106,7 @@ def test_a_record_that_is_missing_is_found(seed: int) -> None:
         copy = Copy(log)
         copy.topics["assignments"].pop(place)
         with pytest.raises(Broken):
-            verify(copy, rules(seed))
+            verify(copy, rules(seed), chained=False)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -125,6 +125,6 @@ def test_what_is_forged_in_an_assignment_is_found(seed: int) -> None:
                     spoilt = json.dumps({**event, name: value}).encode()
                     copy.topics["assignments"][place] = record._replace(value=spoilt)
                     with pytest.raises((Broken, KeyError)):
-                        verify(copy, rules(seed))
+                        verify(copy, rules(seed), chained=False)
                     forged += 1
     assert forged > 50

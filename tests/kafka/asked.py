@@ -12,12 +12,14 @@ from fair_allocator.shard import ShardSettings, restore
 from fair_allocator.transfer import JournalReader
 from tests.kafka.fake import Cluster, Hook, Member
 from tests.kafka.instances import Instance, request
+from tests.support.chained import follow_chain, head_of
 
 AT_LEAST_ONCE = DELIVERIES[1]
 REQUESTS = 6
-APPENDS = {"append to journal": 4, "append to assignments": REQUESTS + 1}
+APPENDS = {"append to journal": 4, "append to assignments": REQUESTS + 2}
 """How many there are in a commit of some requests that make their pool: of the journal a
-publication, an entry, the end and, before them, the claim."""
+publication, an entry, the end and, before them, the claim; of the assignments, before the answers,
+a checkpoint and an epoch."""
 
 MOMENTS = [(kind, number) for kind, count in APPENDS.items() for number in range(count)]
 
@@ -74,6 +76,7 @@ def check(cluster: Cluster, count: int = REQUESTS) -> None:
     client = KafkaClient(Member(cluster), settings)
     shard, _ = restore(JournalReader(client), 0, ShardSettings(partitions=1, partitioner="none"))
     assert shard.offsets["requests"] == count
+    assert follow_chain(client, 0) == head_of(shard)
     hosted = shard.table.hosted("p0")
     assert hosted is not None
     arms = Counter(copies[0][0]["arm"] for copies in found.values())

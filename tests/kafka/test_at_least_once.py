@@ -39,7 +39,7 @@ def test_the_journal_is_written_first_and_positions_last() -> None:
     instance.log._commits.store_now(wait=False)
     assert order == [
         *["append to journal"] * 3,
-        *["append to assignments"] * (REQUESTS + 1),
+        *["append to assignments"] * APPENDS["append to assignments"],
         "store",
     ]
     check(cluster)
@@ -56,7 +56,7 @@ def test_a_commit_that_fails_anywhere_is_done_over_and_counts_once(kind: str, nu
     assert redelivered(cluster) == (REQUESTS if kind == "append to assignments" else 0)
 
 
-@pytest.mark.parametrize("number", range(REQUESTS + 1))
+@pytest.mark.parametrize("number", range(APPENDS["append to assignments"]))
 def test_who_is_told_to_stop_while_a_commit_fails_publishes_all_of_it(number: int) -> None:
     cluster = Cluster()
     instance = one(cluster)

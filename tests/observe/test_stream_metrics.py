@@ -132,7 +132,7 @@ def test_a_snapshot_is_due_at_1_also_before_the_first(house: House) -> None:
     samples = scraped.samples()
     assert value(samples, "snapshot_due_ratio", partition=0) == 0.5
     assert ("snapshot_bytes", frozenset({("partition", "0")})) not in samples
-    served.serve(*(f"s{number}" for number in range(200)))
+    served.serve(*(f"s{number}" for number in range(800)))
     served.service.drain()
     served.turn()
     samples = scraped.samples()

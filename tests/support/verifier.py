@@ -19,6 +19,8 @@ from typing import Any
 from fair_allocator.audit import Audit
 from fair_allocator.log.base import INPUTS, LogClient, Record
 from fair_allocator.log.interleaving import by_time
+from fair_allocator.shard import chain
+from tests.support.chained import follow_chain
 from tests.support.deduplicated import Deduplicated
 from tests.support.headers import verify_headers
 from tests.support.judge import Json, Rules, judge
@@ -47,7 +49,8 @@ class Partition:
         """What the last input brings about and was not yet taken in."""
         self._cause: tuple[Record, Json] | None = None
         """The request or control that the next records are about, until one is its own."""
-        outputs = [json.loads(each.value or b"") for each in client.read("assignments", partition)]
+        records = [json.loads(each.value or b"") for each in client.read("assignments", partition)]
+        outputs = [event for event in records if event["type"] != "checkpoint"]
         self._answered = answered(outputs)
         for event in outputs:
             require(event["partition"] == partition, "a record of another partition:", event)
@@ -401,11 +404,14 @@ Counts = dict[str, dict[str, tuple[int, int, int, float]]]
 """By pool and arm: pulls, pending, observed, and the sum of the rewards."""
 
 
-def verify(client: LogClient, rules: Rules, *, exactly_once: bool = True) -> Counts:
+def verify(
+    client: LogClient, rules: Rules, *, exactly_once: bool = True, chained: bool = True
+) -> Counts:
     """Hold a log whose inputs were all folded against the invariants; return its counts.
 
     Where delivery is not `exactly_once`, records may be there several times: then all of them must
-    be equal, and the invariants hold for what is left if each is counted once.
+    be equal, and the invariants hold for what is left if each is counted once. The records need not
+    be `chained` where it is to be seen what the other invariants find.
     """
     audit = Audit(window=rules.remembered)
     counts: Counts = {}
@@ -419,7 +425,9 @@ def verify(client: LogClient, rules: Rules, *, exactly_once: bool = True) -> Cou
             }
         for record in client.read("assignments", partition):
             audit.feed(partition, record.offset, record.value or b"")
-    report = audit.report()
+        if chained:
+            follow_chain(client, partition, chain.CHECKPOINT_EVERY)
+    report = audit.finish()
     require(report.ok, "the audit:", report.first)
     verify_headers(client)
     return counts

@@ -267,7 +267,9 @@ def test_the_report_reads_as_a_table_and_as_data() -> None:
     log = Book().play(FAIR).log
     log[8]["arm"] = "cyd"
     report = audit(log)
-    head, line, _, first, last = report.lines()
+    head, line, chain, uncovered, _, first, last = report.lines()
+    assert chain == "0 records are chained, by 0 checkpoints"
+    assert uncovered.startswith("9 records before the first checkpoint")
     assert head.split()[:3] == ["pool", "partition", "rounds"]
     assert "longest gap" in head
     assert "waited" in head

@@ -32,6 +32,7 @@ COMMANDS = [
     ["tail"],
     ["watch"],
     ["audit"],
+    ["seal"],
     ["inspect"],
     ["dead-letters"],
     ["dead-letters", "list"],

@@ -20,7 +20,8 @@ def house() -> Iterator[House]:
 
 def test_pool_opens_with_a_complete_epoch(house: House) -> None:
     served = house(P)
-    (epoch,) = served.out()
+    checkpoint, epoch = served.out()
+    assert checkpoint == {"type": "checkpoint", "records": 0, "chain": "0" * 64, "partition": 0}
     assert (epoch["type"], epoch["complete"], epoch["round"], epoch["epoch"]) == (
         "epoch",
         True,
@@ -71,7 +72,9 @@ def test_entry_names_what_was_folded_in_its_order(house: House) -> None:
     served.turn(now=3)
     *_, last = (r.value for r in served.client.read("journal", 0) if r.key == ENTRY)
     assert last is not None
-    _, _, _, offsets, runs, pools, operations, partitions = json.loads(last.split(b" ", 2)[2])
+    body = json.loads(last.split(b" ", 2)[2])
+    _, _, _, offsets, runs, pools, operations, partitions, (published, *_) = body
+    assert published == len(served.out())
     assert partitions == served.client.partitions
     assert offsets == {"requests": 2, "rewards": 1, "controls": 0}
     assert runs == [["requests", 0, 0], ["rewards", 0, 0], ["requests", 1, 1]]

@@ -1,0 +1,200 @@
+"""The hash chain of a partition's records, held against checkpoints and against known heads.
+
+docs/audit.md says how the chain is made. It is made here once more, from what is said there.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from fair_allocator.events import CheckpointEvent
+
+BLOCK: Final = 4
+LONG: Final = 1_000
+
+Blame = Callable[[int, int, str], None]
+"""Takes the partition, the offset of the first record that may be wrong, and a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What the chain of a partition is known to be after so many records.
+
+    Attributes
+    ----------
+    chain
+        The SHA-256 in hex.
+    source
+        Who says so, in words.
+    sealed
+        Whether it is signed, and the key was checked.
+    """
+
+    partition: int
+    records: int
+    chain: str
+    source: str
+    sealed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ChainRow:
+    """What was seen of a partition's chain.
+
+    Attributes
+    ----------
+    first, records
+        The numbers of the first record checked and of the one after the last; both are None if
+        there is no checkpoint.
+    uncovered
+        Records before the first checkpoint.
+    checkpoints
+        How many checkpoints were met.
+    sealed
+        Up to which number the records are sealed, None if they are not.
+    """
+
+    partition: int
+    first: int | None
+    records: int | None
+    uncovered: int
+    checkpoints: int
+    sealed: int | None
+
+
+class ChainAudit:
+    """The chain of one partition.
+
+    Parameters
+    ----------
+    heads
+        What is known of the partition's chain; all of it must be found.
+    blame
+        Told of every offence.
+    """
+
+    def __init__(self, partition: int, heads: Iterable[Head], blame: Blame) -> None:
+        self._partition = partition
+        self._heads = deque(sorted(heads, key=lambda head: head.records))
+        self._blame = blame
+        self._records = self._first = self._uncovered = self._checkpoints = 0
+        self._chain: bytes | None = None
+        """The chain after the last whole block, None before the first checkpoint."""
+        self._block: list[bytes] = []
+        self._suspect = 0
+        """The offset of the first record after the last one that is known to be right."""
+        self._sealed: int | None = None
+        self._missed: list[Head] = []
+
+    def take(self, offset: int, value: bytes, event: object) -> None:
+        """Take in the next record; `event` is what it says, None if it cannot be read."""
+        if isinstance(event, CheckpointEvent):
+            self._check(offset, event)
+        if self._chain is None:
+            self._uncovered += 1
+            return
+        self._records += 1
+        self._block.append(_text(value))
+        if len(self._block) == BLOCK:
+            self._chain, self._block = self._digest(self._chain), []
+        self._compare_heads(self._chain)
+
+    def _digest(self, chain: bytes) -> bytes:
+        """Return the chain over all records so far, from that of the whole blocks."""
+        return sha256(chain + b"\n".join(self._block)).digest() if self._block else chain
+
+    def _check(self, offset: int, event: CheckpointEvent) -> None:
+        """Hold a checkpoint against the records before it; begin here, or after an offence."""
+        chain = bytes.fromhex(event.chain)
+        if self._chain is None:
+            self._first = event.records
+        elif (event.records, chain) != (self._records, self._digest(self._chain)):
+            self._blame_span(f"the checkpoint at {offset}", event.records)
+        self._records, self._chain, self._block = event.records, chain, []
+        self._checkpoints += 1
+        self._suspect = offset
+        self._compare_heads(chain)
+
+    def _compare_heads(self, chain: bytes) -> None:
+        """Hold the chain against what is known of it after so many records."""
+        heads = self._heads
+        while heads and heads[0].records <= self._records:
+            head = heads.popleft()
+            if head.records < self._records:
+                self._missed.append(head)
+            elif head.chain != self._digest(chain).hex():
+                self._blame_span(head.source, head.records)
+            elif head.sealed:
+                self._sealed = head.records
+
+    def _blame_span(self, source: str, records: int) -> None:
+        wrong, more = "a record was changed", self._records - records
+        if more:
+            wrong = f"{abs(more)} {'too many' if more > 0 else 'missing'}, or records were changed"
+        self._blame(
+            self._partition,
+            self._suspect,
+            f"from here on the records are not those that were published: {source} knows of "
+            f"{records} with another chain: {wrong}",
+        )
+
+    def finish(self, end: int, *, trimmed: bool, partial: bool) -> None:
+        """Demand what is known and was not met; `end` is the topic's.
+
+        `trimmed` if the log says that its beginning is gone, `partial` if that is allowed where
+        the records are sealed.
+        """
+        for head in self._heads:
+            if self._chain is not None:
+                self._blame(
+                    self._partition,
+                    end,
+                    f"{head.source} knows of {head.records} records, of which "
+                    f"{head.records - self._records} at the end are missing",
+                )
+            elif head.records and (head.sealed or not trimmed):
+                self._blame(
+                    self._partition,
+                    0,
+                    f"{head.source} knows of {head.records} records, none is chained",
+                )
+        sealed = [head for head in self._missed if head.sealed]
+        if sealed and self._sealed is None:
+            self._blame(
+                self._partition,
+                self._suspect,
+                f"{sealed[-1].source} knows of {sealed[-1].records} records, of which none is left "
+                "that could be checked",
+            )
+        elif self._sealed and not partial and (self._first or self._uncovered):
+            self._blame(
+                self._partition,
+                0,
+                f"{self._uncovered} records are before the chain, and {self._first} sealed ones "
+                "are missing at the beginning: trimmed, or forged (--partial allows it)",
+            )
+
+    def row(self) -> ChainRow:
+        """Return what was seen."""
+        begun = self._chain is not None
+        return ChainRow(
+            self._partition,
+            self._first if begun else None,
+            self._records if begun else None,
+            self._uncovered,
+            self._checkpoints,
+            self._sealed,
+        )
+
+    def head(self) -> tuple[int, str] | None:
+        """Return how many records the chain covers, and the chain; None if there is none."""
+        return None if self._chain is None else (self._records, self._digest(self._chain).hex())
+
+
+def _text(value: bytes) -> bytes:
+    """Return what stands for a value in its block."""
+    if not value.startswith(b"{") or b"\n" in value:
+        return b"\n"  # the service writes no such value, so nothing that it wrote is the same
+    return value if len(value) <= LONG else sha256(value).hexdigest().encode()

@@ -1,0 +1,43 @@
+"""The heads of all chains as the topic has them, checked on the way: what a seal is over."""
+
+from collections.abc import Iterable, Sequence
+
+from pydantic import ValidationError
+
+from fair_allocator.audit.chain import Blame, ChainAudit, Head
+from fair_allocator.audit.deliveries import Deliveries
+from fair_allocator.events import CheckpointEvent, first_delivered
+
+
+def read_head(
+    partition: int,
+    records: Iterable[tuple[int, bytes]],
+    known: Sequence[Head],
+    blame: Blame,
+    *,
+    trimmed: bool,
+) -> tuple[int, str] | None:
+    """Return how many records the chain of a partition covers, and the chain; None without one.
+
+    `records` are offsets and values from the start of the topic on, which may be `trimmed`. They
+    are held against what is `known`, and `blame` is told what does not fit. No guarantee is looked
+    at: a seal says what was published, not that it was fair.
+    """
+    heads = [head for head in known if head.partition == partition]
+    chain, deliveries = ChainAudit(partition, heads, blame), Deliveries()
+    end = 0
+    for offset, value in records:
+        end = offset + 1
+        if not deliveries.is_again(value):
+            chain.take(offset, first_delivered(value), _checkpoint(value))
+    chain.finish(end, trimmed=trimmed, partial=True)
+    return (0, bytes(32).hex()) if not end and not trimmed else chain.head()
+
+
+def _checkpoint(value: bytes) -> CheckpointEvent | None:
+    if b'"checkpoint"' not in value:
+        return None
+    try:
+        return CheckpointEvent.model_validate_json(value)
+    except ValidationError:
+        return None

@@ -1,0 +1,66 @@
+"""What the journal knows of the chain over the assignments, to notice a tail that was dropped.
+
+This is the only part of the plain audit that looks beyond the assignments topic. It reads the
+newest state of the chain from the journal's entries and snapshots, and nothing else of them.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from hashlib import sha256
+from typing import Final
+
+from fair_allocator.audit.chain import Head
+
+_CHAINED: Final = 5
+"""The version since which entries know the chain."""
+
+
+Keyed = tuple[bytes | None, bytes | None]
+"""Key and value of a record."""
+
+
+def journal_head(partition: int, records: Iterable[Keyed], *, skip_last: bool) -> Head | None:
+    """Return the newest head that the records of a partition's journal know, None without one.
+
+    `skip_last` leaves out the last commit, which may not be published yet where delivery is at
+    least once.
+    """
+    newest = sorted(set(_states(records)))[-2:]
+    if skip_last:
+        newest = newest[:-1] if len(newest) > 1 else []
+    if not newest:
+        return None
+    covered, chain = newest[-1]
+    return Head(partition, covered, chain, "the journal", sealed=False)
+
+
+def _states(records: Iterable[Keyed]) -> Iterator[tuple[int, str]]:
+    """Yield what the last entries and snapshots say of the chain; older ones do not matter."""
+    entries: list[bytes] = []
+    pieces: list[bytes] = []
+    for key, last in records:
+        value = last or b""
+        if key == b"piece":
+            pieces.append(value)
+        elif key == b"entry":
+            whole, pieces = b"".join((*pieces, value)), []
+            if not whole.endswith(b",null]"):
+                entries = [*entries[-1:], whole.partition(b" ")[2].partition(b" ")[2]]
+        elif key == b"snapshot":
+            whole, pieces = b"".join((*pieces, value)), []
+            with suppress(ValueError):  # a damaged snapshot is not needed, or the restore says so
+                yield from _head_of(json.loads(whole[9:]).get("published"))
+    for body in entries:
+        version, *_, published = json.loads(body)
+        if version >= _CHAINED:
+            yield from _head_of(published)
+
+
+def _head_of(state: tuple[int, str, list[str]] | None) -> Iterator[tuple[int, str]]:
+    if state is not None:
+        records, chain, block = state
+        if block:
+            texts = "\n".join(block).encode("utf-8", "surrogatepass")
+            chain = sha256(bytes.fromhex(chain) + texts).hexdigest()
+        yield records, chain

@@ -1,0 +1,37 @@
+"""What commands know of the chains beside what the assignments topic says."""
+
+import sys
+
+from fair_allocator.audit.chain import Head
+from fair_allocator.audit.journal_heads import journal_head
+from fair_allocator.config import Configuration
+from fair_allocator.errors import LogError
+from fair_allocator.log import JOURNAL, LogClient
+
+
+def journal_heads(client: LogClient, configuration: Configuration) -> list[Head]:
+    """Return where the chains of all partitions are by the journal.
+
+    They are read before the topic, which then has all of it. Who may not read the journal is told
+    what goes unnoticed.
+    """
+    skip_last = configuration.kafka.delivery == "at_least_once"
+    heads = []
+    for partition in range(client.partitions):
+        try:
+            records = ((each.key, each.value) for each in client.read(JOURNAL, partition))
+            head = journal_head(partition, records, skip_last=skip_last)
+        except LogError as error:
+            print(f"a dropped tail would go unnoticed: {error}", file=sys.stderr)
+            return []
+        if head is not None:
+            heads.append(head)
+    return heads
+
+
+def record_count(client: LogClient) -> int:
+    """Return how many assignment records there are, about."""
+    return sum(
+        client.end_offset("assignments", partition) - client.start_offset("assignments", partition)
+        for partition in range(client.partitions)
+    )
