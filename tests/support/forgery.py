@@ -103,7 +103,7 @@ PLAIN: dict[str, Forgery] = {
 }
 
 
-def rechained(values: Values, every: int) -> Values:
+def rechained(values: Values, every: int, partition: int = 0) -> Values:
     """Return records with all checkpoints made anew, as anyone can who needs no key."""
     result: Values = []
     for value in values:
@@ -111,7 +111,9 @@ def rechained(values: Values, every: int) -> Values:
             continue
         if len(result) % every == 0:
             said = {"type": "checkpoint", "records": len(result), "chain": chain_of(result)}
-            result.append(json.dumps({**said, "partition": 0}, separators=(",", ":")).encode())
+            result.append(
+                json.dumps({**said, "partition": partition}, separators=(",", ":")).encode()
+            )
         result.append(value)
     return result
 
