@@ -3,11 +3,12 @@
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import methodcaller
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from fair_allocator.log.base import INPUTS, Record
+from fair_allocator.log.base import INPUTS, Headers, Record
 from fair_allocator.log.kafka.confluent.common import (
     COORDINATOR_MOVES,
     as_error,
@@ -23,6 +24,9 @@ from fair_allocator.log.kafka.driver import (
 )
 
 _new = tuple.__new__
+_read_headers: Final = methodcaller("headers")
+"""Fails where the client has set an error. A plain call does not, once it was made often: Python
+then leaves out the check (see `_headers`)."""
 
 _PASSING: Final = (
     KafkaError._ALL_BROKERS_DOWN,
@@ -75,8 +79,7 @@ class _Source:
                 topic = self._ours[name]
                 block = blocks.setdefault((topic, partition), [])
             _, stamp = message.timestamp()
-            found = message.headers()
-            headers = headers_of(found) if found else ()
+            headers = _headers(message)
             key, value = message.key(), message.value()
             # Record(...) by way of tuple: its own constructor is a Python function.
             fields = topic, partition, message.offset(), key, value, stamp, headers
@@ -91,6 +94,19 @@ class _Source:
             self.positions[place] = max(self.positions.get(place, 0), message.offset())
         elif problem.code() not in _PASSING:
             raise as_error(problem, message.topic() or "")
+
+
+def _headers(message: Any) -> Headers:
+    """Return a message's headers; none if a name among them is no UTF-8.
+
+    Then the client returns a list with holes in it and an error besides, and to look at the list
+    may end the process. It calls nobody back here, so this is all that it fails of.
+    """
+    try:
+        found = _read_headers(message)
+    except SystemError:
+        return ()
+    return headers_of(found) if found else ()
 
 
 def stored_of(consumer: Consumer, wanted: list[TopicPartition], patience: float) -> list[Any]:

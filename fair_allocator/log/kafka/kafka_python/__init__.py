@@ -1,4 +1,6 @@
-"""The adapter of kafka-python, through its public interface but for one pause (`connections`).
+"""The adapter of kafka-python, through its public interface but for what is mended.
+
+See `connections` and `lenient`.
 
 Its listeners run on a thread of the client while the one that polls waits, so nothing here needs
 a lock. What a method of it does when the broker is slow or gone is in the comments: the guards of
@@ -24,9 +26,12 @@ from fair_allocator.log.kafka.driver import (
 from fair_allocator.log.kafka.kafka_python.admin import Admin
 from fair_allocator.log.kafka.kafka_python.common import Names, translated
 from fair_allocator.log.kafka.kafka_python.connections import connections, failures
+from fair_allocator.log.kafka.kafka_python.lenient import install
 from fair_allocator.log.kafka.kafka_python.reading import GroupReader, Reader
 from fair_allocator.log.kafka.kafka_python.writing import KeySerializer, Transactions, Writer
 from fair_allocator.log.kafka.settings import KafkaSettings
+
+install()
 
 
 class KafkaPython:

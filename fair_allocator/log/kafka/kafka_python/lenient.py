@@ -1,0 +1,42 @@
+"""Records whose header names are no UTF-8, which Kafka lets producers of other languages send.
+
+The client takes such a record for damage and never gets past it, so that one producer would stop
+the service for good. No setting of the client reaches the class that reads records, so it is
+replaced as a whole, for every consumer of the process. It reads all other records as before.
+"""
+
+from typing import Any, Final
+
+from kafka.record import memory_records
+from kafka.record.default_records import DefaultRecordBatch
+
+_read: Final = DefaultRecordBatch._read_msg
+
+
+class _Bytes(bytearray):
+    """Bytes that can be read as text whatever they are."""
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        return _Bytes(found) if isinstance(at, slice) else found
+
+    def decode(self, encoding: str = "utf-8", errors: str = "replace") -> str:
+        return super().decode(encoding, errors)
+
+
+class LenientBatch(DefaultRecordBatch):  # type: ignore[misc]
+    """A batch in which a name that cannot be read does not hide its record."""
+
+    _buffer: Any
+
+    def _read_msg(self) -> Any:
+        try:
+            return _read(self)
+        except UnicodeDecodeError:
+            self._buffer = _Bytes(self._buffer)
+            return _read(self)
+
+
+def install() -> None:
+    """Let every consumer of this process read such records."""
+    memory_records.DefaultRecordBatch = LenientBatch
