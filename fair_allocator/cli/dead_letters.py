@@ -21,7 +21,7 @@ from fair_allocator.cli.printing import bar, moment, print_json, shown
 from fair_allocator.errors import OffsetGone
 from fair_allocator.events import DeadLetter, Refusal
 from fair_allocator.events.wire import to_json
-from fair_allocator.log import Incoming, LogClient
+from fair_allocator.log import Headers, Incoming, LogClient
 from fair_allocator.text import counted, to_bytes
 from fair_allocator.wiring import open_client
 
@@ -43,6 +43,7 @@ class Letter:
     offset: int
     content: DeadLetter
     replayed: bool
+    headers: Headers
 
     @property
     def pool(self) -> str | None:
@@ -57,10 +58,12 @@ class Letter:
         """Return the record to send again: its bytes, at the pool's place if that is known."""
         key, value = self.content.original()
         if not keyed:
-            return Incoming(self.content.topic, key, value, self.content.partition)
+            return Incoming(
+                self.content.topic, key, value, self.content.partition, headers=self.headers
+            )
         if (pool := self.pool) is not None:
             key = to_bytes(pool)
-        return Incoming(self.content.topic, key, value)
+        return Incoming(self.content.topic, key, value, headers=self.headers)
 
 
 def add(subparsers: Subparsers) -> None:
@@ -119,7 +122,9 @@ def _letters(client: LogClient, arguments: argparse.Namespace) -> Iterator[Lette
             seen.add(place)
             if content.truncated:
                 content = _completed(client, content)
-            letter = Letter(partition, record.offset, content, record.offset in gone)
+            letter = Letter(
+                partition, record.offset, content, record.offset in gone, record.headers
+            )
             if arguments.reason in (None, content.reason) and (
                 arguments.pool is None or arguments.pool == letter.pool
             ):

@@ -124,6 +124,21 @@ def test_the_bytes_are_the_original_ones(site: Site) -> None:
     assert [r.value for r in site.records("controls")] == [None, None]
 
 
+def test_headers_are_sent_again(tmp_path: Path) -> None:
+    site = Site.made(tmp_path, WITHOUT_TEMPLATE)
+    headers = (("traceparent", b"00-1"), ("correlation-id", b"7"))
+    with site.client() as client:
+        client.append("requests", b"later", value(request_id="c", pool="later"), headers=headers)
+    site.serve()
+    site.control("later", "configure", arms={"a": 1})
+    site.serve()
+    assert site("dead-letters", "replay") == 0
+    site.serve()
+    answered = [record for record in site.records("assignments") if record.headers]
+    assert [record.headers for record in answered] == [headers]
+    assert json.loads(answered[0].value or b"")["type"] == "assignment"
+
+
 def test_each_letter_is_sent_again_at_most_once(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
