@@ -162,7 +162,9 @@ class PoolTable:
             hosted.waiting.pop((made.request_id, instead_of), None)
         if asked is not None:
             hosted.asked[made.request_id] = asked
-        if hosted.scheduled is None and hosted.hosting.reward_timeout is not None:
+        timeout, scheduled = hosted.hosting.reward_timeout, hosted.scheduled
+        # Another time may be scheduled already, for a request that waits.
+        if timeout is not None and (scheduled is None or self.clock + timeout < scheduled):
             self._schedule(name, hosted)
 
     def wait(self, name: str, asked: Asked, instead_of: str) -> None:
@@ -203,14 +205,12 @@ class PoolTable:
         """Let the time be `clock`, and do what is due."""
         self.clock = clock
         elapsed = Elapsed()
-        while self._due and self._due[0][0] <= clock:
-            due, name = heappop(self._due)
-            hosted = self.pools.get(name)
-            if hosted is not None and hosted.scheduled == due:
-                hosted.scheduled = None
-                self._do_due(name, hosted, elapsed)
-                self._schedule(name, hosted)
-                self.touched.add(hosted.bucket)
+        while (hosted := self._first_due(clock)) is not None:
+            _, name = heappop(self._due)
+            hosted.scheduled = None
+            self._do_due(name, hosted, elapsed)
+            self._schedule(name, hosted)
+            self.touched.add(hosted.bucket)
         return elapsed
 
     def _do_due(self, name: str, hosted: HostedPool, elapsed: Elapsed) -> None:
@@ -227,19 +227,25 @@ class PoolTable:
 
     def is_due(self, clock: int) -> bool:
         """Tell whether letting the time be `clock` makes something expire."""
+        return self._first_due(clock) is not None
+
+    def _first_due(self, clock: int) -> HostedPool | None:
+        """Return the pool in which something is due first by `clock`, None if nothing is.
+
+        Entries that are out of date are corrected on the way. What happens at a time, and in which
+        order, must not depend on them: a restored shard has never seen them.
+        """
         while self._due and self._due[0][0] <= clock:
             due, name = self._due[0]
             hosted = self.pools.get(name)
-            if hosted is None or hosted.scheduled != due:
-                heappop(self._due)
-            elif hosted.due() == due:
-                return True
-            else:
-                # Out of date: time must not depend on what a restored shard has never seen.
-                heappop(self._due)
+            is_current = hosted is not None and hosted.scheduled == due
+            if hosted is not None and is_current and hosted.due() == due:
+                return hosted
+            heappop(self._due)
+            if hosted is not None and is_current:
                 hosted.scheduled = None
                 self._schedule(name, hosted)
-        return False
+        return None
 
     def _schedule(self, name: str, hosted: HostedPool) -> None:
         due = hosted.due()

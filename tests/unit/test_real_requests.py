@@ -262,6 +262,36 @@ def test_waiting_ends_with_a_dead_letter_that_has_the_original_bytes(house: Hous
     assert b'"eligible": ["ann"]' in (letter.original()[1] or b"")
 
 
+def test_a_request_that_waits_delays_no_reward_timeout(house: House) -> None:
+    served = crew(house, wait_timeout=30, reward_timeout=10)
+    served.control("sleep", arms=["ann"])
+    served.turn()
+    ask(served, "waits", eligible=["ann"])  # is due at 30
+    ask(served, "given", eligible=["bob"])  # is due at 10
+    assert served.pending() == 1
+    served.turn(11)
+    assert (served.pending(), awaiting(served)) == (0, ["waits"])
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_is_due_happens_in_the_order_of_its_time(house: House, restarts: bool) -> None:
+    """Though what was due first in one pool is done with: only a shard that did not stop knows."""
+    pool = {**CREW, "reassign": True, "reward_timeout": 10}
+    served = house({"a": pool, "p": pool}, partitions=1)
+    served.serve("a1", pool="a", at=0)
+    served.serve("p1", pool="p", at=1)
+    served.serve("a2", pool="a", at=2)
+    served.reward("a1", 1.0, pool="a", at=3)
+    served.turn(3)
+    if restarts:
+        served.restart()
+    before = len(served.out("assignment"))
+    served.request("p2", at=20)
+    served.turn(20)
+    given = [each["request_id"] for each in served.out("assignment")[before:]]
+    assert given == ["p1", "a2", "p2"]
+
+
 def test_as_many_wait_as_may(house: House) -> None:
     served = house({"p": CREW}, waiting_per_pool=2)
     served.control("pause")
