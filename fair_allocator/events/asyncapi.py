@@ -17,6 +17,7 @@ from fair_allocator.events.inputs import (
 )
 from fair_allocator.events.outputs import (
     AssignmentEvent,
+    CheckpointEvent,
     ControlEvent,
     DeadLetter,
     EpochEvent,
@@ -34,6 +35,23 @@ PREFIX: Final = "fair-allocator."
 
 _CORRELATED: Final = (Request, Reward, Decline, AssignmentEvent, WaitingEvent, RefusedEvent)
 """Events that are about one request, and name it."""
+
+_WITH_HEADERS: Final = (Request, AssignmentEvent, WaitingEvent, RefusedEvent, DeadLetter)
+"""A request may have them; what comes of it has the same."""
+
+_WITHOUT_KEY: Final = (TickEvent, CheckpointEvent)
+"""Events that are about no pool."""
+
+_HEADERS: Final[Json] = {
+    "type": "object",
+    "description": "Headers of a request that go on, unchanged, to what comes of it.",
+    "properties": {
+        "traceparent": {"type": "string", "description": "W3C trace context."},
+        "tracestate": {"type": "string", "description": "W3C trace context."},
+        "correlation-id": {"type": "string", "description": "Any id of the application's own."},
+        "correlation_id": {"type": "string", "description": "The same by another usual name."},
+    },
+}
 
 _SENT: Final[dict[str, tuple[str, Models]]] = {
     "requests": ("Asks for arms.", (Request,)),
@@ -54,6 +72,7 @@ _RECEIVED: Final[dict[str, tuple[str, Models]]] = {
             ControlEvent,
             TickEvent,
             RemovedEvent,
+            CheckpointEvent,
         ),
     ),
     "dead-letters": ("Inputs that could not be used, with their bytes.", (DeadLetter,)),
@@ -96,7 +115,7 @@ def asyncapi() -> Json:
         },
         "components": {
             "messages": {model.__name__: _message(model) for model in models},
-            "schemas": _schemas(models),
+            "schemas": {**_schemas(models), "Headers": _HEADERS},
             "correlationIds": {
                 "request": {
                     "description": "The request that an event is about, within its pool.",
@@ -129,11 +148,13 @@ def _message(model: type[BaseModel]) -> Json:
         "summary": summary,
         "payload": {"$ref": f"#/components/schemas/{model.__name__}"},
     }
-    if model is not TickEvent:  # which is about no pool, and has no key
+    if model not in _WITHOUT_KEY:
         key = {"type": "string", "description": "The name of the pool."}
         message["bindings"] = {"kafka": {"key": key, "bindingVersion": "0.5.0"}}
     if model in _CORRELATED:
         message["correlationId"] = {"$ref": "#/components/correlationIds/request"}
+    if model in _WITH_HEADERS:
+        message["headers"] = {"$ref": "#/components/schemas/Headers"}
     return message
 
 

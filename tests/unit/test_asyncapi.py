@@ -11,6 +11,7 @@ from fair_allocator.cli import main
 from fair_allocator.events import json_schema
 from fair_allocator.events.asyncapi import asyncapi
 from fair_allocator.log.base import JOURNAL, TOPICS
+from fair_allocator.shard.headers import PASSED_ON
 from tests.support.cli_log import Site
 
 FILE = Path(__file__).parents[2] / "docs" / "asyncapi.json"
@@ -50,6 +51,10 @@ def test_every_topic_but_the_journal_is_there_with_every_event() -> None:
     assert sorted(used) == sorted(DOCUMENT["components"]["messages"])
 
 
+def test_the_headers_that_go_on_are_named() -> None:
+    assert DOCUMENT["components"]["schemas"]["Headers"]["properties"].keys() == PASSED_ON
+
+
 def test_applications_send_inputs_and_receive_outputs() -> None:
     done = {name: each["action"] for name, each in DOCUMENT["operations"].items()}
     assert done == {
@@ -84,6 +89,7 @@ def test_the_events_of_a_service_fit_their_schemas(tmp_path: Path) -> None:
     site.serve()
     named = {"assignment": "AssignmentEvent", "epoch": "EpochEvent", "control": "ControlEvent"}
     named |= {"removed": "RemovedEvent", "waiting": "WaitingEvent"}
+    named |= {"checkpoint": "CheckpointEvent"}
     published = site.events("assignments")
     assert {event["type"] for event in published} == named.keys()
     for event in published:
