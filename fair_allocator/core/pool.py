@@ -7,6 +7,7 @@ from typing import Any, Final, SupportsIndex
 from fair_allocator.core.among import Among
 from fair_allocator.core.arms import Arms, Departed
 from fair_allocator.core.caps import Caps, parse_caps
+from fair_allocator.core.checking import check_state
 from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.decisions import Decisions
 from fair_allocator.core.draws import Draws
@@ -239,11 +240,13 @@ class Pool(Decisions):
     def state(self) -> dict[str, Any]:
         """Return all that determines the pool's future, as plain data without caches."""
         presence, caps = self._presence, self._caps
+        pulls = sum(self._arms.pulls) + self._departed.pulls
         return {
             "version": STATE_VERSION,
             "name": self.name,
             "seed": self.seed,
             "rounds": self.rounds,
+            **({"pulls": pulls} if pulls != self.rounds else {}),
             "clock": self._clock,
             "peak": self.peak_at_pulls,
             "violated_epochs": self._violated_epochs,
@@ -275,15 +278,22 @@ class Pool(Decisions):
         if learner is not None and not isinstance(learner, Learner):
             raise InvalidPool(f"learner must be a Learner, got {shown(learner)}")
         version = state.get("version")
-        if not isinstance(version, int) or version > STATE_VERSION:
+        if type(version) is not int or not 1 <= version <= STATE_VERSION:
             raise InvalidState(
                 f"a pool's state of version {shown(version)} cannot be read here, only up to "
                 f"{STATE_VERSION}; use the release that wrote it"
             )
         try:
+            check_state(state)
             return cls._restored(state, learner, on_epoch)
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
+        except InvalidPool as error:
+            raise InvalidState(str(error)) from error
+        except FairAllocatorError:
+            raise
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             raise InvalidState(f"not a pool's state: {error!r}") from error
+        except RecursionError:
+            raise InvalidState("not a pool's state: it is nested too deeply") from None
 
     @classmethod
     def _restored(
@@ -319,6 +329,8 @@ class Pool(Decisions):
         pool._among = Among(len(arms))
         if state["version"] < 2:
             pool.secure()
+        else:
+            pool._fairness.check_promise(clock)
         return pool
 
     def secure(self) -> None:

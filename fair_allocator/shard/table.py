@@ -10,6 +10,7 @@ from typing import Any
 from zlib import compress, crc32, decompress
 
 from fair_allocator.core.among import Among
+from fair_allocator.core.errors import InvalidState, shown
 from fair_allocator.core.guarantee import Change
 from fair_allocator.core.requests import Assignment, RewardOutcome
 from fair_allocator.events.wire import to_json
@@ -311,9 +312,20 @@ class PoolTable:
         return b"{" + b",".join(parts) + b"}"
 
     def load(self, data: bytes) -> None:
-        """Take back the pools that `dump` gave."""
+        """Take back the pools that `dump` gave.
+
+        Raises
+        ------
+        InvalidState
+            If one is no pool's state, or another pool's. It names the pool.
+        """
         for name, state in json.loads(data).items():
-            hosted = HostedPool.from_state(state, self.bucket_of(name))
+            try:
+                hosted = HostedPool.from_state(state, self.bucket_of(name))
+            except InvalidState as error:
+                raise InvalidState(f"pool {shown(name)}: {error}") from error
+            if hosted.pool.name != name:
+                raise InvalidState(f"pool {shown(name)}: its state is of {shown(hosted.pool.name)}")
             self._add(name, hosted)
             self._schedule(name, hosted)
             if hosted.hosting.on_demand:
