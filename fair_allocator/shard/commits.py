@@ -27,6 +27,8 @@ class Commits:
         self.chain = START_OF_CHAIN
         self.tally = Tally()
         self._begun = False
+        self._held: tuple[int, Mapping[str, int]] | None = None
+        """What inputs below some offsets count as of at most: not of the state, see `hold_back`."""
         self._outbox = Outbox(partition, self.offsets)
         self._begin()
 

@@ -46,6 +46,8 @@ class Partition:
         """What the last input brings about and was not yet taken in."""
         self._cause: tuple[Record, Json] | None = None
         """The request or control that the next records are about, until one is its own."""
+        self._held: tuple[int, Json] = 0, {}
+        """What inputs below some offsets count as of at most."""
         outputs = [json.loads(each.value or b"") for each in client.read("assignments", partition)]
         self._answered = answered(outputs)
         for event in outputs:
@@ -89,7 +91,7 @@ class Partition:
             self._cause = causes[0]
             record = causes[0][0]
             if record.topic == "requests":
-                self._steps.append(lambda: self._elapse(record.timestamp))
+                self._steps.append(lambda: self._elapse(self._time_of(record)))
 
     def _take_unreadable(self, block: list[Record]) -> list[Record]:
         """Take the letters of records that nothing can come of, and return the others."""
@@ -119,7 +121,7 @@ class Partition:
         elif record.topic == "requests":
             require(False, "I1: nothing came of", record)
         else:
-            self._steps.append(lambda: self._elapse(record.timestamp))
+            self._steps.append(lambda: self._elapse(self._time_of(record)))
             self._steps.append(self._give_up_again)
             self._steps.append(lambda: self._reward(record, event))
 
@@ -155,6 +157,12 @@ class Partition:
         letter = take(self._letters, record.topic, record.offset, reasons)
         require(has_bytes_of(letter, record), "I1: other bytes:", here)
         require(letter.timestamp == record.timestamp, "I1: other time:", here)
+
+    def _time_of(self, record: Record) -> int:
+        """Return what an input counts as of: its own time, unless that was said to be ahead."""
+        clock, until = self._held
+        held = record.offset < until.get(record.topic, 0)
+        return min(record.timestamp, clock) if held else record.timestamp
 
     def _elapse(self, clock: int) -> None:
         if clock > self.clock:
@@ -231,6 +239,7 @@ class Partition:
         if kind == "tick":
             self._finish()
             self._elapse(event["clock"])
+            self._held = event["clock"], event.get("until", {})
             return
         if self._cause is not None:
             require(self._cause[0].topic != "controls" or self._cause[1]["pool"] == name, event)
@@ -370,7 +379,7 @@ class Partition:
         else:
             assert life is not None
             self._obey(life, control, event)
-        self._steps.append(lambda: self._elapse(record.timestamp))
+        self._steps.append(lambda: self._elapse(self._time_of(record)))
 
     def _obey(self, life: Life, control: Json, event: Json) -> None:
         match control["action"]:
