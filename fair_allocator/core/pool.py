@@ -17,9 +17,12 @@ from fair_allocator.core.guarantee import Change, Epoch
 from fair_allocator.core.learners import (
     Learner,
     LearnerSpec,
+    begin,
     make_learner,
     parameters_of,
+    revive,
     same_learner,
+    stored_form,
 )
 from fair_allocator.core.numbers import parse_whole
 from fair_allocator.core.presence import MaxOpen, Presence, parse_max_open
@@ -135,9 +138,9 @@ class Pool(Decisions):
         self._caps = Caps(self._arms, shares, 0) if shares else None
         self._presence: Presence | None = _presence(self._arms, requests, (), most)
         self._learner = make_learner(learner)
-        parameters_of(self._learner)  # refuses what could not be stored
+        self._stored = stored_form(self._learner)
         self._proposals = Proposals(self._learner)
-        self._learner.begin(self._arms, Draws(self.seed, self.name))
+        begin(self._learner, self._arms, Draws(self.seed, self.name))
         self._among = Among(len(self._arms))
 
     # -- changes ------------------------------------------------------------------------------
@@ -185,8 +188,9 @@ class Pool(Decisions):
         fairness = self._fairness.changed(columns, wish, clock, round, epochs.append)
         new = self._learner if learner is None else make_learner(learner)
         if not _goes_on(self._learner, new, learner):
-            new.begin(columns, self._learner.draws)
-            self._learner, self._proposals = new, Proposals(new)
+            stored = stored_form(new)
+            begin(new, columns, self._learner.draws)
+            self._learner, self._proposals, self._stored = new, Proposals(new), stored
         else:
             self._reshape_learner(columns, kept)
         self._arms, self._fairness, self._presence = columns, fairness, presence
@@ -256,8 +260,8 @@ class Pool(Decisions):
             "fairness": self._fairness.state(),
             "presence": None if presence is None else presence.state(),
             "caps": [] if caps is None else caps.state(),
-            "learner": {"name": self._learner.name, **parameters_of(self._learner)},
-            "learned": self._learner.state(),
+            "learner": self._stored,
+            "learned": self._proposals.learned(),
             "requests": self._requests.state(),
         }
 
@@ -268,10 +272,13 @@ class Pool(Decisions):
         *,
         learner: Learner | Any | None = None,
         on_epoch: Callable[[Epoch], None] | None = None,
+        stand_in: bool = False,
     ) -> "Pool":
         """Make a pool that goes on exactly where `state` was taken.
 
-        A learner that is no registered name is handed in as `learner`.
+        A learner that is no registered name is handed in as `learner`. If one of an installed
+        package cannot be made, `stand_in` lets the pool go on without it; each choice that it
+        would have made counts as a fault.
         """
         if not isinstance(state, Mapping):
             raise InvalidState(f"a pool's state must be a mapping, got {shown(state)}")
@@ -285,7 +292,7 @@ class Pool(Decisions):
             )
         try:
             check_state(state)
-            return cls._restored(state, learner, on_epoch)
+            return cls._restored(state, learner, on_epoch, stand_in)
         except InvalidPool as error:
             raise InvalidState(str(error)) from error
         except FairAllocatorError:
@@ -301,6 +308,7 @@ class Pool(Decisions):
         state: Mapping[str, Any],
         learner: Learner | None,
         on_epoch: Callable[[Epoch], None] | None,
+        stand_in: bool,
     ) -> "Pool":
         make = cls.__new__
         pool = make(cls)
@@ -319,10 +327,15 @@ class Pool(Decisions):
         pool._presence = None
         if here is not None:
             pool._presence = Presence(arms, here["asleep"], here["max_open"])
-        pool._learner = learner or make_learner(state["learner"])
+        draws = Draws(pool.seed, pool.name)
+        if learner is None:
+            pool._stored = dict(state["learner"])
+            pool._learner = revive(pool._stored, state["learned"], arms, draws, stand_in)
+        else:
+            pool._stored, pool._learner = stored_form(learner), learner
+            learner.begin(arms, draws)
+            learner.restore(state["learned"])
         pool._proposals = Proposals(pool._learner)
-        pool._learner.begin(arms, Draws(pool.seed, pool.name))
-        pool._learner.restore(state["learned"])
         pool._settle_everybody()
         if pool._presence is not None and here is not None:
             pool._presence.moved = set(here.get("moved", ()))

@@ -89,6 +89,7 @@ class Commits:
         """Apply an entry of the journal; `covered` tells up to where a bucket has it already."""
         table, pools = self.table, entry.pools
         table.clock = entry.clock
+        table.restoring = True
         lacking = [covered.get(table.bucket_of(name), 0) < entry.seq for name in pools]
         for fields in entry.ops:
             kind, place = fields[0], fields[1]
@@ -100,6 +101,7 @@ class Commits:
                 changed = table.pools.get(name)
                 if changed is not None:
                     changed.epochs.clear()
+        table.restoring = False
         self.offsets.update(entry.offsets)
         self.seq, self.chain = entry.seq, chain
         self.writer = max(self.writer, entry.writer + 1)

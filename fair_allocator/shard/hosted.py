@@ -331,7 +331,7 @@ class HostedPool:
     @classmethod
     def _restored(cls, state: Mapping[str, Any], bucket: int) -> "HostedPool":
         epochs: list[Epoch] = []
-        pool = Pool.from_state(state["pool"], on_epoch=epochs.append)
+        pool = Pool.from_state(state["pool"], on_epoch=epochs.append, stand_in=True)
         hosted = cls(pool, Hosting.from_state(state), epochs, bucket)
         hosted.stood = state["stood"]
         hosted.open = pool.waiting()

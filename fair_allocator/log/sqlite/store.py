@@ -24,6 +24,7 @@ from fair_allocator.errors import (
     OffsetGone,
 )
 from fair_allocator.log.base import RECORD_BYTES, TOPICS, Record
+from fair_allocator.log.sqlite.rows import as_text, mended
 
 APPLICATION_ID: Final = 0x46414C47
 """Marks the file as ours in SQLite's header ("FALG")."""
@@ -89,6 +90,7 @@ class Door:
 
     def __init__(self, connection: sqlite3.Connection, name: str) -> None:
         self.connection = connection
+        connection.text_factory = as_text
         self.name = name
         self.lock = threading.RLock()
 
@@ -152,6 +154,8 @@ class Store:
             if not holds_log(connection, self.name):
                 return None
             meta = dict(connection.execute("SELECT name, value FROM meta"))
+        if set(map(type, meta.values())) - {int}:
+            raise LogCorrupt(f"{self.name}: its table of settings is damaged; restore a copy")
         version = meta.get("schema", 0)
         if version > SCHEMA_VERSION:
             raise LogTooNew(
@@ -257,7 +261,7 @@ class Store:
             row = connection.execute(
                 "SELECT start, next, committed FROM streams WHERE base = ?", (base,)
             ).fetchone()
-        if row is None:
+        if row is None or not {int, type(None)}.issuperset(map(type, row)):
             raise self._damaged(topic, partition)
         return Stream(*row)
 
@@ -316,6 +320,7 @@ class Store:
             with closing(found):
                 # Never more at once than fit even if all of them are large.
                 while room > 0 and (some := found.fetchmany(max(1, room // RECORD_BYTES))):
+                    some = mended(some)
                     rows += some
                     room -= sum(map(len, filter(None, map(_value, some))))
         if not rows or rows[-1][0] - base - start + 1 != len(rows):
