@@ -325,6 +325,10 @@ class Fairness:
             if self._on_epoch is not None:
                 self._on_epoch(epoch)
 
+    def confirm(self, clock: int, round: int) -> None:
+        """Begin an epoch in which everything stays as it is: a change changed nothing."""
+        self._announce([], clock, round)
+
     def _announce(self, changed: Sequence[int], clock: int, round: int) -> None:
         self.epoch += 1
         if self._on_epoch is not None:

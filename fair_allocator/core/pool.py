@@ -1,7 +1,6 @@
 """One fair-bandit instance: how it is made, changed and stored."""
 
 from collections.abc import Callable, Iterable, Mapping
-from fractions import Fraction
 from typing import Any, Final, SupportsIndex
 
 from fair_allocator.core.among import Among
@@ -30,6 +29,7 @@ from fair_allocator.core.proposals import Proposals
 from fair_allocator.core.quotas import Number, Shares, parse_shares, parse_tolerance
 from fair_allocator.core.requests import Requests
 from fair_allocator.core.texts import parse_text
+from fair_allocator.core.unchanged import is_set_to
 
 # `| Any` below: checked by hand, and compiled code shall not refuse it by an error of its own.
 
@@ -163,6 +163,14 @@ class Pool(Decisions):
         leaves. A refused change raises `InvalidPool` and changes nothing.
         """
         self._refuse_nested()
+        said = {"arms": arms, "tolerance": tolerance, "learner": learner, "rule": rule}
+        said = {name: value for name, value in said.items() if value is not None}
+        said |= {} if requests is None else {"requests": requests}
+        also = {"bank": bank, "caps": caps, "max_open": max_open}
+        said |= {name: value for name, value in also.items() if not _stays(value)}
+        if not self._fairness.changing and is_set_to(self, said):
+            self._fairness.confirm(self._clock, self.rounds + 1)
+            return Change((), (), {}, {}, self.guarantee)
         quotas = self.quotas if arms is None else parse_shares(arms)
         was, old, clock, round = self._fairness.wish, self._arms, self._clock, self.rounds + 1
         kind = was.requests if requests is None else requests
@@ -202,7 +210,7 @@ class Pool(Decisions):
         return Change(
             joined=tuple(name for name, was in zip(quotas, kept, strict=True) if was is None),
             left=tuple(left),
-            claims_ended=_claims(old, left, clock),
+            claims_ended=old.claims(left, clock),
             waiting={columns.names[i]: quota for i, quota in fairness.wanted.items()},
             guarantee=self.guarantee,
         )
@@ -387,14 +395,3 @@ def _presence(
 def _still(settings: Mapping[str, Any], quotas: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of the arms that stay."""
     return {name: value for name, value in settings.items() if name in quotas}
-
-
-def _claims(arms: Arms, left: Iterable[str], clock: int) -> dict[str, Fraction]:
-    """Return what the arms that leave are owed, by name."""
-    claims = {}
-    for name in left:
-        arm = arms.index[name]
-        claim = arms.entitled(arm, clock) - arms.pulls[arm]
-        if claim > 0:
-            claims[name] = claim
-    return claims

@@ -265,7 +265,8 @@ class Shard(Controlling):
         if isinstance(event, Configure):
             self._find(key, name)
             said = {"action", "pool", "extensions", *(event.model_extra or {})}
-            self._configure(name, event.model_dump(exclude=said, exclude_unset=True))
+            settings = event.model_dump(exclude=said, exclude_unset=True)
+            self._configure(name, settings, by_control=True)
             return
         hosted = self._known(key, name)
         if isinstance(event, SetArms):

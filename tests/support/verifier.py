@@ -374,8 +374,10 @@ class Partition:
         require(event["type"] == kind, "no record of", control, event)
         if action == "configure":
             self._configure(name, control, event)
-            wanted = control.get("arms")
-            require(wanted is None or list(event["arms"]) == list(wanted), "arms?", event)
+            wanted, told = control.get("arms"), event["arms"]
+            if wanted is not None and not event["complete"]:  # they are what they were
+                told = self.pools[name].arms
+            require(wanted is None or list(told) == list(wanted), "arms?", event)
         else:
             assert life is not None
             self._obey(life, control, event)
