@@ -208,7 +208,10 @@ class _Partition:
         for record in (*(by_time(before) if before else ()), *causes):
             self._fold(record)
         if published["type"] == "tick":
-            self._shard.tick(published["clock"])
+            if "until" in published:
+                self._shard.hold_back(published["clock"], published["until"])
+            else:
+                self._shard.tick(published["clock"])
         self._collect()
 
     def _refusal_of(self, record: Record) -> Refusal | None:

@@ -217,6 +217,12 @@ class Arms:
         """Return what the arm is entitled to so far, exactly."""
         return Fraction(self.base[arm] + self.slope[arm] * self.own(arm, clock), self.unit[arm])
 
+    def claims(self, names: Iterable[str], clock: int) -> dict[str, Fraction]:
+        """Return what these arms are owed, of those that are owed something."""
+        claims = {name: self.entitled(self.index[name], clock) for name in names}
+        owed = {name: claim - self.pulls[self.index[name]] for name, claim in claims.items()}
+        return {name: claim for name, claim in owed.items() if claim > 0}
+
     def ahead(self, arm: int, clock: int, bound: int) -> int:
         """Return by how much the entitlement exceeds pulls and `bound`, in the arm's unit."""
         claims = self.unit[arm] * (self.pulls[arm] + bound)

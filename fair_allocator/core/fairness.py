@@ -18,8 +18,9 @@ from typing import Any
 from fair_allocator.core.admission import ATTEMPTS, PROMPT, Admission
 from fair_allocator.core.among import Among
 from fair_allocator.core.arms import Arms
+from fair_allocator.core.checking import check_promise
 from fair_allocator.core.compiling import mypyc_attr
-from fair_allocator.core.errors import InvalidPool
+from fair_allocator.core.errors import InvalidPool, InvalidState
 from fair_allocator.core.forcing import RULES, Forcing, Terms
 from fair_allocator.core.general import General
 from fair_allocator.core.guarantee import (
@@ -216,8 +217,12 @@ class Fairness:
     ) -> "Fairness":
         """Make the fair side that `state` gave."""
         quotas = arms.quotas()
+        if compare_sum_to_one(quotas) > 0:
+            raise InvalidState("arms.slope: the quotas in force sum to more than 1")
         for arm, quota in state["wanted"]:
             quotas[arm] = Fraction(quota)
+        if state["wanted"] and compare_sum_to_one(quotas) > 0:
+            raise InvalidState("fairness.wanted: the quotas wanted sum to more than 1")
         bank, wanted_bank = state.get("bank", (None, None))
         requests = state.get("requests", "plain")
         tolerance = Fraction(state["tolerance"])
@@ -320,18 +325,29 @@ class Fairness:
             if self._on_epoch is not None:
                 self._on_epoch(epoch)
 
+    def confirm(self, clock: int, round: int) -> None:
+        """Begin an epoch in which everything stays as it is: a change changed nothing."""
+        self._announce([], clock, round)
+
     def _announce(self, changed: Sequence[int], clock: int, round: int) -> None:
         self.epoch += 1
         if self._on_epoch is not None:
             self._on_epoch(self.in_force(changed, clock, round))
 
     def secure(self, clock: int, round: int) -> None:
-        """Promise no more than can be kept, where an older release let a change in too early."""
+        """Promise what can be kept, where an older release let a change in too early or late."""
         more = 0 if self.rule == "none" else least_safe_bound(self.lines(clock))
         if more:
             self.bound += more
             self._renew()
             self._announce([], clock, round)
+        if self.changing:
+            self._pause = 0
+            self.advance(clock, round)
+
+    def check_promise(self, clock: int) -> None:
+        """Refuse a state from which what is promised cannot be kept."""
+        check_promise(self.lines(clock), self.rule, self._rule, self.bound, self.allowed)
 
     def in_force(self, named: Iterable[int], clock: int, round: int) -> Epoch:
         """Return what is in force from `round` on, with where the named arms stand."""

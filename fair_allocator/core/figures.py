@@ -9,7 +9,7 @@ from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.fairness import Fairness
 from fair_allocator.core.guarantee import Epoch, Guarantee, Standing
 from fair_allocator.core.learners import Learner
-from fair_allocator.core.presence import Presence
+from fair_allocator.core.presence import MaxOpen, Presence
 from fair_allocator.core.proposals import Proposals
 from fair_allocator.core.table import describe, html, rows
 
@@ -159,9 +159,14 @@ class Figures:
         return {self._arms.names[arm]: most for arm, most in self._presence.limits().items()}
 
     @property
+    def configured_max_open(self) -> MaxOpen | None:
+        """How many assignments may be open, as configured: one number, by arm, or None."""
+        return None if self._presence is None else self._presence.max_open
+
+    @property
     def common_max_open(self) -> int | None:
         """How many assignments may be open, if that is one number for all arms."""
-        most = None if self._presence is None else self._presence.max_open
+        most = self.configured_max_open
         return most if isinstance(most, int) else None
 
     @property

@@ -1,12 +1,12 @@
 """One fair-bandit instance: how it is made, changed and stored."""
 
 from collections.abc import Callable, Iterable, Mapping
-from fractions import Fraction
 from typing import Any, Final, SupportsIndex
 
 from fair_allocator.core.among import Among
 from fair_allocator.core.arms import Arms, Departed
 from fair_allocator.core.caps import Caps, parse_caps
+from fair_allocator.core.checking import check_state
 from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.decisions import Decisions
 from fair_allocator.core.draws import Draws
@@ -16,9 +16,12 @@ from fair_allocator.core.guarantee import Change, Epoch
 from fair_allocator.core.learners import (
     Learner,
     LearnerSpec,
+    begin,
     make_learner,
     parameters_of,
+    revive,
     same_learner,
+    stored_form,
 )
 from fair_allocator.core.numbers import parse_whole
 from fair_allocator.core.presence import MaxOpen, Presence, parse_max_open
@@ -26,6 +29,7 @@ from fair_allocator.core.proposals import Proposals
 from fair_allocator.core.quotas import Number, Shares, parse_shares, parse_tolerance
 from fair_allocator.core.requests import Requests
 from fair_allocator.core.texts import parse_text
+from fair_allocator.core.unchanged import is_set_to
 
 # `| Any` below: checked by hand, and compiled code shall not refuse it by an error of its own.
 
@@ -134,9 +138,9 @@ class Pool(Decisions):
         self._caps = Caps(self._arms, shares, 0) if shares else None
         self._presence: Presence | None = _presence(self._arms, requests, (), most)
         self._learner = make_learner(learner)
-        parameters_of(self._learner)  # refuses what could not be stored
+        self._stored = stored_form(self._learner)
         self._proposals = Proposals(self._learner)
-        self._learner.begin(self._arms, Draws(self.seed, self.name))
+        begin(self._learner, self._arms, Draws(self.seed, self.name))
         self._among = Among(len(self._arms))
 
     # -- changes ------------------------------------------------------------------------------
@@ -159,6 +163,14 @@ class Pool(Decisions):
         leaves. A refused change raises `InvalidPool` and changes nothing.
         """
         self._refuse_nested()
+        said = {"arms": arms, "tolerance": tolerance, "learner": learner, "rule": rule}
+        said = {name: value for name, value in said.items() if value is not None}
+        said |= {} if requests is None else {"requests": requests}
+        also = {"bank": bank, "caps": caps, "max_open": max_open}
+        said |= {name: value for name, value in also.items() if not _stays(value)}
+        if not self._fairness.changing and is_set_to(self, said):
+            self._fairness.confirm(self._clock, self.rounds + 1)
+            return Change((), (), {}, {}, self.guarantee)
         quotas = self.quotas if arms is None else parse_shares(arms)
         was, old, clock, round = self._fairness.wish, self._arms, self._clock, self.rounds + 1
         kind = was.requests if requests is None else requests
@@ -184,8 +196,9 @@ class Pool(Decisions):
         fairness = self._fairness.changed(columns, wish, clock, round, epochs.append)
         new = self._learner if learner is None else make_learner(learner)
         if not _goes_on(self._learner, new, learner):
-            new.begin(columns, self._learner.draws)
-            self._learner, self._proposals = new, Proposals(new)
+            stored = stored_form(new)
+            begin(new, columns, self._learner.draws)
+            self._learner, self._proposals, self._stored = new, Proposals(new), stored
         else:
             self._reshape_learner(columns, kept)
         self._arms, self._fairness, self._presence = columns, fairness, presence
@@ -197,7 +210,7 @@ class Pool(Decisions):
         return Change(
             joined=tuple(name for name, was in zip(quotas, kept, strict=True) if was is None),
             left=tuple(left),
-            claims_ended=_claims(old, left, clock),
+            claims_ended=old.claims(left, clock),
             waiting={columns.names[i]: quota for i, quota in fairness.wanted.items()},
             guarantee=self.guarantee,
         )
@@ -239,11 +252,13 @@ class Pool(Decisions):
     def state(self) -> dict[str, Any]:
         """Return all that determines the pool's future, as plain data without caches."""
         presence, caps = self._presence, self._caps
+        pulls = sum(self._arms.pulls) + self._departed.pulls
         return {
             "version": STATE_VERSION,
             "name": self.name,
             "seed": self.seed,
             "rounds": self.rounds,
+            **({"pulls": pulls} if pulls != self.rounds else {}),
             "clock": self._clock,
             "peak": self.peak_at_pulls,
             "violated_epochs": self._violated_epochs,
@@ -253,8 +268,8 @@ class Pool(Decisions):
             "fairness": self._fairness.state(),
             "presence": None if presence is None else presence.state(),
             "caps": [] if caps is None else caps.state(),
-            "learner": {"name": self._learner.name, **parameters_of(self._learner)},
-            "learned": self._learner.state(),
+            "learner": self._stored,
+            "learned": self._proposals.learned(),
             "requests": self._requests.state(),
         }
 
@@ -265,25 +280,35 @@ class Pool(Decisions):
         *,
         learner: Learner | Any | None = None,
         on_epoch: Callable[[Epoch], None] | None = None,
+        stand_in: bool = False,
     ) -> "Pool":
         """Make a pool that goes on exactly where `state` was taken.
 
-        A learner that is no registered name is handed in as `learner`.
+        A learner that is no registered name is handed in as `learner`. If one of an installed
+        package cannot be made, `stand_in` lets the pool go on without it; each choice that it
+        would have made counts as a fault.
         """
         if not isinstance(state, Mapping):
             raise InvalidState(f"a pool's state must be a mapping, got {shown(state)}")
         if learner is not None and not isinstance(learner, Learner):
             raise InvalidPool(f"learner must be a Learner, got {shown(learner)}")
         version = state.get("version")
-        if not isinstance(version, int) or version > STATE_VERSION:
+        if type(version) is not int or not 1 <= version <= STATE_VERSION:
             raise InvalidState(
                 f"a pool's state of version {shown(version)} cannot be read here, only up to "
                 f"{STATE_VERSION}; use the release that wrote it"
             )
         try:
-            return cls._restored(state, learner, on_epoch)
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            check_state(state)
+            return cls._restored(state, learner, on_epoch, stand_in)
+        except InvalidPool as error:
+            raise InvalidState(str(error)) from error
+        except FairAllocatorError:
+            raise
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             raise InvalidState(f"not a pool's state: {error!r}") from error
+        except RecursionError:
+            raise InvalidState("not a pool's state: it is nested too deeply") from None
 
     @classmethod
     def _restored(
@@ -291,6 +316,7 @@ class Pool(Decisions):
         state: Mapping[str, Any],
         learner: Learner | None,
         on_epoch: Callable[[Epoch], None] | None,
+        stand_in: bool,
     ) -> "Pool":
         make = cls.__new__
         pool = make(cls)
@@ -309,16 +335,23 @@ class Pool(Decisions):
         pool._presence = None
         if here is not None:
             pool._presence = Presence(arms, here["asleep"], here["max_open"])
-        pool._learner = learner or make_learner(state["learner"])
+        draws = Draws(pool.seed, pool.name)
+        if learner is None:
+            pool._stored = dict(state["learner"])
+            pool._learner = revive(pool._stored, state["learned"], arms, draws, stand_in)
+        else:
+            pool._stored, pool._learner = stored_form(learner), learner
+            learner.begin(arms, draws)
+            learner.restore(state["learned"])
         pool._proposals = Proposals(pool._learner)
-        pool._learner.begin(arms, Draws(pool.seed, pool.name))
-        pool._learner.restore(state["learned"])
         pool._settle_everybody()
         if pool._presence is not None and here is not None:
             pool._presence.moved = set(here.get("moved", ()))
         pool._among = Among(len(arms))
         if state["version"] < 2:
             pool.secure()
+        else:
+            pool._fairness.check_promise(clock)
         return pool
 
     def secure(self) -> None:
@@ -362,14 +395,3 @@ def _presence(
 def _still(settings: Mapping[str, Any], quotas: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of the arms that stay."""
     return {name: value for name, value in settings.items() if name in quotas}
-
-
-def _claims(arms: Arms, left: Iterable[str], clock: int) -> dict[str, Fraction]:
-    """Return what the arms that leave are owed, by name."""
-    claims = {}
-    for name in left:
-        arm = arms.index[name]
-        claim = arms.entitled(arm, clock) - arms.pulls[arm]
-        if claim > 0:
-            claims[name] = claim
-    return claims

@@ -7,6 +7,7 @@ traceback and reported as a `LearnerWarning`.
 
 import warnings
 from heapq import nsmallest
+from json import dumps
 from traceback import format_exc
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from fair_allocator.core.among import Among
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.errors import LearnerWarning, shown
-from fair_allocator.core.learners import Choice, Learner
+from fair_allocator.core.learners import Absent, Choice, Learner, Plain
 from fair_allocator.core.learners.ucb1 import UCB1
 from fair_allocator.core.numbers import unit_float, whole
 
@@ -128,6 +129,20 @@ class Proposals:
     def _least_pulled(self, arms: Arms, among: Among, count: int, taken: set[int]) -> list[Choice]:
         free = [(arms.pulls[arm], arm) for arm in among if arm not in taken]
         return [(arm, None) for _, arm in nsmallest(count, free)]
+
+    def learned(self) -> Plain | None:
+        """Return what the learner knows, as plain data; None if it fails at that."""
+        if isinstance(self.learner, Absent):
+            return self.learner.learned
+        if self._is_ours:
+            return self.learner.state()
+        try:
+            state = self.learner.state()
+            dumps(state)  # what is no plain data could not be stored
+        except Exception:
+            self.failed()
+            return None
+        return state
 
     def fault(self, kind: str, what: str) -> None:
         """Count a fault of the learner."""

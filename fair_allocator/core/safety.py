@@ -29,6 +29,10 @@ Only quotas that sum to 1, or nearly, can take so many; the change then waits.
 NEVER: Final = 1 << 200
 """A slot that does not come."""
 
+_SAFE: Final = 1
+_UNSAFE: Final = -1
+_UNDECIDED: Final = 0
+
 
 def is_safe(lines: Sequence[Line]) -> bool:
     """Tell whether a state is safe; never true of one that is not.
@@ -43,18 +47,28 @@ def is_safe(lines: Sequence[Line]) -> bool:
     >>> is_safe([(1, 1, 2), (1, 1, 2)])  # two pulls fall due within one slot
     False
     """
+    return _judge(lines) == _SAFE
+
+
+def is_unsafe(lines: Sequence[Line]) -> bool:
+    """Tell whether a state is known not to be safe; never true of one that is."""
+    return _judge(lines) == _UNSAFE
+
+
+def _judge(lines: Sequence[Line]) -> int:
+    """Return whether a state is safe, as far as a bounded look can tell."""
     backlog = load = 0  # both rounded up
     claims: list[tuple[int, int, int]] = []  # (deadline, arm, which of its claims)
     for arm, (ahead, slope, unit) in enumerate(lines):
         if ahead >= unit:
-            return False
+            return _UNSAFE
         if slope:
             if ahead > 0:
                 backlog += scaled(ahead, unit)
             load += scaled(slope, unit)
             claims.append((-((ahead - unit) // slope), arm, 1))
     if backlog < ONE:
-        return True
+        return _SAFE
     period = 1
     for _, slope, unit in lines:
         if slope and period < PATIENCE:
@@ -63,17 +77,17 @@ def is_safe(lines: Sequence[Line]) -> bool:
     heapify(claims)
     for due in range(1, PATIENCE + 2 * len(lines)):
         if not claims or backlog < ONE:
-            return True
+            return _SAFE
         deadline, arm, claim = claims[0]
         if deadline >= last or (ONE - load) * deadline > backlog - ONE:
-            return True
+            return _SAFE
         if due > deadline:
-            return False
+            return _UNSAFE
         ahead, slope, unit = lines[arm]
         if claim == 1 and ahead < 0:
             backlog += scaled(ahead, unit)  # from its first deadline on its line is above 0
         heapreplace(claims, (-((ahead - (claim + 1) * unit) // slope), arm, claim + 1))
-    return False
+    return _UNDECIDED
 
 
 def least_safe_bound(lines: Sequence[Line]) -> int:

@@ -149,13 +149,18 @@ class EpochEvent(_Published):
 
 
 class TickEvent(_Published):
-    """Time passed without an input, and assignments expired by it."""
+    """Time passed without an input, and assignments expired by it; or inputs are ahead of time."""
 
     type: Literal["tick"] = "tick"
     clock: int
     """The shard's time from here on, in milliseconds."""
     partition: int
     folded: Folded
+    until: Folded | None = None
+    """If given: inputs below these offsets count as of `clock` if their timestamp is later.
+
+    Otherwise one producer whose clock is ahead would let the time of other requests be up early.
+    """
 
 
 class ControlEvent(_Published):

@@ -28,6 +28,8 @@ class Commits:
         self.chain = START_OF_CHAIN
         self.tally = Tally()
         self._begun = False
+        self._held: tuple[int, Mapping[str, int]] | None = None
+        """What inputs below some offsets count as of at most: not of the state, see `hold_back`."""
         self._outbox = Outbox(partition, self.offsets)
         self.published = self._outbox.chain
         self._journaled = 0
@@ -97,6 +99,7 @@ class Commits:
         """Apply an entry of the journal; `covered` tells up to where a bucket has it already."""
         table, pools = self.table, entry.pools
         table.clock = entry.clock
+        table.restoring = True
         lacking = [covered.get(table.bucket_of(name), 0) < entry.seq for name in pools]
         for fields in entry.ops:
             kind, place = fields[0], fields[1]
@@ -110,6 +113,7 @@ class Commits:
                     changed.epochs.clear()
         if entry.published is not None:
             self._take_published(entry.published)
+        table.restoring = False
         self.offsets.update(entry.offsets)
         self.seq, self.chain = entry.seq, chain
         self.writer = max(self.writer, entry.writer + 1)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.errors import InvalidPool, InvalidRequest
+from fair_allocator.core.unchanged import is_set_to
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.events import Refusal
 from fair_allocator.shard.deciding import Deciding
@@ -23,7 +24,7 @@ from fair_allocator.shard.operations import (
 from fair_allocator.shard.table import Elapsed
 from fair_allocator.shard.unusable import Unusable
 
-_FOR_EVERY_ARM: Final = frozenset(("arms", "bank", "caps", "requests", "rule"))
+_FOR_EVERY_ARM: Final = frozenset(("arms", "caps", "requests"))
 """Settings after whose change it is published where every arm stands."""
 
 
@@ -48,6 +49,7 @@ class Controlling(Deciding):
         settings: Mapping[str, Any],
         on_demand: bool = False,
         fingerprint: str = "",
+        by_control: bool = False,
     ) -> HostedPool:
         self._check_size(len(settings.get("arms") or ()))
         given = {
@@ -59,7 +61,7 @@ class Controlling(Deciding):
             # Into the journal with them: another configuration must not make another pool of it.
             given["seed"] = self.settings.seed
             given["remember"] = self.settings.remembered_per_pool
-        whole = name not in self.table or not given.keys().isdisjoint(_FOR_EVERY_ARM)
+        whole = not by_control or self._changes_every_arm(name, given)
         elapsed = self._do(name, Configured(given, on_demand, fingerprint))
         hosted = self.table.pools[name]
         if whole:
@@ -71,6 +73,12 @@ class Controlling(Deciding):
             self._react(elapsed)
         self._serve_waiting(hosted)
         return hosted
+
+    def _changes_every_arm(self, name: str, given: Mapping[str, Any]) -> bool:
+        """Tell whether it is to be published where every arm stands: not if nothing changes."""
+        hosted = self.table.hosted(name)
+        decisive = {key: given[key] for key in _FOR_EVERY_ARM if key in given}
+        return hosted is None or (bool(decisive) and not is_set_to(hosted.pool, decisive))
 
     def _check_size(self, count: int) -> None:
         limit = self.settings.arms_per_pool

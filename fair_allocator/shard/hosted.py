@@ -5,7 +5,12 @@ from functools import lru_cache
 from typing import Any, Final
 
 from fair_allocator.core.all_but import AllBut
-from fair_allocator.core.errors import InvalidPool, InvalidRequest
+from fair_allocator.core.errors import (
+    FairAllocatorError,
+    InvalidPool,
+    InvalidRequest,
+    InvalidState,
+)
 from fair_allocator.core.guarantee import Change, Epoch
 from fair_allocator.core.pool import KEEP, Pool
 from fair_allocator.core.quotas import Number, parse_quota
@@ -14,6 +19,7 @@ from fair_allocator.events import wire
 from fair_allocator.shard.asked import Asked, Waiter
 from fair_allocator.shard.hosting import Hosting
 from fair_allocator.shard.needs import parse_needs
+from fair_allocator.shard.stored import check_hosted, check_open
 from fair_allocator.text import to_bytes
 
 MOST_NEEDS: Final = 256
@@ -313,12 +319,23 @@ class HostedPool:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], bucket: int) -> "HostedPool":
-        """Make the hosted pool that `state` gave."""
+        """Make the hosted pool that `state` gave, or refuse a state that none gave."""
+        try:
+            check_hosted(state)
+            return cls._restored(state, bucket)
+        except FairAllocatorError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidState(f"not a pool's state: {error!r}") from error
+
+    @classmethod
+    def _restored(cls, state: Mapping[str, Any], bucket: int) -> "HostedPool":
         epochs: list[Epoch] = []
-        pool = Pool.from_state(state["pool"], on_epoch=epochs.append)
+        pool = Pool.from_state(state["pool"], on_epoch=epochs.append, stand_in=True)
         hosted = cls(pool, Hosting.from_state(state), epochs, bucket)
         hosted.stood = state["stood"]
         hosted.open = pool.waiting()
+        check_open(state["clocks"], len(hosted.open))
         for assignment, clock in zip(hosted.open, state["clocks"], strict=True):
             assignment.clock = clock
         if pool.requests == "any":  # an arm that replaced another one is younger than its request

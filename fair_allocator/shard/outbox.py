@@ -1,7 +1,7 @@
 """The outgoing records of one commit, in order."""
 
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
@@ -198,12 +198,19 @@ class Outbox:
         )
         self._add("assignments", pool, event.model_dump_json())
 
-    def tick(self, clock: int) -> None:
-        """Write that time passed by itself and requests expired."""
-        event = TickEvent(clock=clock, partition=self._partition, folded=self._folded())
-        self.records.append(
-            Outgoing("assignments", self._partition, None, event.model_dump_json().encode())
+    def tick(self, clock: int, until: Mapping[str, int] | None = None) -> None:
+        """Write that time passed by itself and requests expired.
+
+        With `until`, that inputs below these offsets count as of `clock` at most.
+        """
+        event = TickEvent(
+            clock=clock,
+            partition=self._partition,
+            folded=self._folded(),
+            until=None if until is None else Folded(**until),
         )
+        value = event.model_dump_json(exclude_none=True).encode()
+        self.records.append(Outgoing("assignments", self._partition, None, value))
 
     def removed(self, pool: str, rounds: int) -> None:
         """Write that a pool is gone."""

@@ -141,7 +141,7 @@ def restore(
         )
         for number, data in enumerate(journal.buckets):
             if data:
-                shard.table.load(data)
+                _load(shard, data, journal.manifest_offset)
                 progress(f"{number + 1:,} of {len(journal.buckets):,} parts of the snapshot loaded")
         size = sum(map(len, journal.buckets))
         snapshots.resume(manifest, journal.manifest_offset, size, journal.closed_at)
@@ -168,6 +168,17 @@ def restore(
         raise _regrouped(partition, partitions, settings.partitions)
     snapshots.trail(len(journal.entries), sum(len(value) for _, value in journal.entries))
     return shard, snapshots
+
+
+def _load(shard: Shard, data: bytes, offset: int) -> None:
+    """Load a part of a snapshot; its bytes are as they were written, but anybody can write."""
+    try:
+        shard.table.load(data)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise JournalBroken(
+            f"journal {shard.partition} @ {offset}: the snapshot holds what no pool can be: "
+            f"{error}; restore the log from a backup, or import an exported state"
+        ) from error
 
 
 def _regrouped(partition: int, was: int, now: int) -> ConfigurationError:

@@ -23,7 +23,7 @@ class ShardSettings:
     pools_per_shard: int = 1_000_000
     arms_per_pool: int = 200_000
     unknown_fields: str = "check"
-    clock_skew: int = 3_600_000
+    clock_skew: int = 30_000
     retire_after: int | None = None
     standing_every: int = 100_000
     template: Mapping[str, Any] | None = None

@@ -4,7 +4,7 @@ Every change of state is an operation (see `operations`), whether an input asks 
 restore reads it from the journal.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -47,19 +47,30 @@ _ARM_LEFT: Final = RewardOutcome.ARM_LEFT
 class Shard(Controlling):
     """The pools of one partition, and the commit that is being put together."""
 
-    def fold(self, records: Iterable[Record], now: int) -> None:
-        """Take inputs in, one by one; `now` is wall time, to tell records from the future."""
+    def fold(self, records: Sequence[Record], now: int) -> None:
+        """Take inputs in, one by one; `now` is wall time.
+
+        A record that is ahead of it is refused if it is far ahead. Otherwise it moves the shard's
+        time beyond `now` only if that makes nothing due: see `hold_back`.
+        """
         offsets, draft = self.offsets, self._draft
         longest, latest = self.settings.record_bytes, now + self.settings.clock_skew
-        for record in records:
+        for place, record in enumerate(records):
             topic, _, offset, key, value, timestamp, headers = record
             if offset < offsets[topic]:
                 continue
+            far_ahead = timestamp > latest
+            if timestamp > now and not far_ahead and not self._is_held_back(record):
+                clock = max(now, self.table.clock)
+                if timestamp > clock and self.table.is_due(timestamp):
+                    self.hold_back(clock, _after(records[place:], offsets))
+            if self._held is not None and self._is_held_back(record):
+                timestamp = min(timestamp, self._held[0])
             if topic != draft.topic:
                 draft.begin_run(topic, offset)
             offsets[topic] = offset + 1
             try:
-                if value is None or len(value) > longest or timestamp > latest:
+                if value is None or len(value) > longest or far_ahead:
                     raise unreadable(record, now, longest)
                 if topic == "requests":
                     go_on = _passed_on(headers) if headers else headers
@@ -71,6 +82,19 @@ class Shard(Controlling):
             except Unusable as refusal:
                 self.tally.dead_letters[refusal.reason] += 1
                 self._outbox.dead_letter(record, refusal.reason, str(refusal))
+
+    def hold_back(self, clock: int, until: Mapping[str, int]) -> None:
+        """Let inputs below these offsets count as of `clock` if their timestamps are later.
+
+        It is published, so that a replay gives them the same time.
+        """
+        self._held = clock, until
+        self._outbox.tick(clock, until)
+        if clock > self.table.clock:
+            self._advance(clock)
+
+    def _is_held_back(self, record: Record) -> bool:
+        return self._held is not None and record.offset < self._held[1][record.topic]
 
     def tick(self, now: int) -> None:
         """Let time pass without an input, if that makes anything due."""
@@ -252,7 +276,8 @@ class Shard(Controlling):
         if isinstance(event, Configure):
             self._find(key, name)
             said = {"action", "pool", "extensions", *(event.model_extra or {})}
-            self._configure(name, event.model_dump(exclude=said, exclude_unset=True))
+            settings = event.model_dump(exclude=said, exclude_unset=True)
+            self._configure(name, settings, by_control=True)
             return
         hosted = self._known(key, name)
         if isinstance(event, SetArms):
@@ -272,3 +297,11 @@ class Shard(Controlling):
             self._remove(hosted)
         else:
             self._pause(hosted, event.action == "pause")
+
+
+def _after(records: Sequence[Record], offsets: Mapping[str, int]) -> dict[str, int]:
+    """Return the offsets after these records, by topic."""
+    after = dict(offsets)
+    for record in records:
+        after[record.topic] = record.offset + 1
+    return after

@@ -10,7 +10,9 @@ from typing import Any
 from zlib import compress, crc32, decompress
 
 from fair_allocator.core.among import Among
+from fair_allocator.core.errors import InvalidPool, InvalidState, shown
 from fair_allocator.core.guarantee import Change
+from fair_allocator.core.learners import stand_in_for
 from fair_allocator.core.requests import Assignment, RewardOutcome
 from fair_allocator.events.wire import to_json
 from fair_allocator.shard.asked import Asked, Waiter
@@ -56,6 +58,8 @@ class PoolTable:
         self.clock = 0
         self.applied: dict[str, str] = {}
         """Fingerprints of the configuration file's pools, as last taken up."""
+        self.restoring = False
+        """Whether operations of the journal are carried out again."""
         self.touched: set[int] = set()
         self.buckets = 1
         self.pools: dict[str, HostedPool] = {}
@@ -103,7 +107,22 @@ class PoolTable:
     def configure(
         self, name: str, settings: Mapping[str, Any], on_demand: bool, fingerprint: str
     ) -> HostedPool:
-        """Make a pool or change it; refused settings raise `InvalidPool` and change nothing."""
+        """Make a pool or change it; refused settings raise `InvalidPool` and change nothing.
+
+        In a restore they were not refused when they came. If they are now, it is because of a
+        learner that has stopped working, and the pool goes on without it.
+        """
+        try:
+            return self._configure(name, settings, on_demand, fingerprint)
+        except InvalidPool as error:
+            if not self.restoring:
+                raise
+            learner = stand_in_for(settings.get("learner") or "", error)
+            return self._configure(name, {**settings, "learner": learner}, on_demand, fingerprint)
+
+    def _configure(
+        self, name: str, settings: Mapping[str, Any], on_demand: bool, fingerprint: str
+    ) -> HostedPool:
         hosted = self.hosted(name)
         if hosted is None:
             hosted = HostedPool.made(name, settings, self.bucket_of(name))
@@ -317,9 +336,20 @@ class PoolTable:
         return b"{" + b",".join(parts) + b"}"
 
     def load(self, data: bytes) -> None:
-        """Take back the pools that `dump` gave."""
+        """Take back the pools that `dump` gave.
+
+        Raises
+        ------
+        InvalidState
+            If one is no pool's state, or another pool's. It names the pool.
+        """
         for name, state in json.loads(data).items():
-            hosted = HostedPool.from_state(state, self.bucket_of(name))
+            try:
+                hosted = HostedPool.from_state(state, self.bucket_of(name))
+            except InvalidState as error:
+                raise InvalidState(f"pool {shown(name)}: {error}") from error
+            if hosted.pool.name != name:
+                raise InvalidState(f"pool {shown(name)}: its state is of {shown(hosted.pool.name)}")
             self._add(name, hosted)
             self._schedule(name, hosted)
             if hosted.hosting.on_demand:

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from fair_allocator.errors import ConfigurationError, InvalidPool, InvalidState, LogUnavailable
+from fair_allocator.core.learners import Absent
+from fair_allocator.errors import ConfigurationError, InvalidState, LogUnavailable
 from fair_allocator.events.wire import to_json
 from fair_allocator.log import INPUTS, JOURNAL, Log, Outgoing
 from fair_allocator.log.partitioner import partition_for
@@ -66,8 +67,11 @@ def place_pools(content: StateFile, settings: ShardSettings, name: str) -> list[
             raise DamagedExport(f"{name}:{number}: pool {line.name!r} comes twice")
         try:
             table.load(to_bytes(to_json({line.name: line.state})))
-        except (InvalidPool, InvalidState, LookupError, TypeError, ValueError) as error:
-            raise DamagedExport(f"{name}:{number}: pool {line.name!r}: {error}") from error
+        except InvalidState as error:
+            raise DamagedExport(f"{name}:{number}: {error}") from error
+        learner = table.pools[line.name].pool.learner
+        if isinstance(learner, Absent):
+            raise DamagedExport(f"{name}:{number}: pool {line.name!r}: {learner.reason}")
         table.clock = max(table.clock, content.origins[line.partition].clock)
     for origin in content.origins.values():
         for pool, fingerprint in origin.applied.items():

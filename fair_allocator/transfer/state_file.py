@@ -7,6 +7,7 @@ pool. The last line has a checksum over all the bytes before it.
 
 import json
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -15,13 +16,18 @@ from io import BufferedIOBase
 from typing import Any, ClassVar, Final
 
 from fair_allocator import __version__
-from fair_allocator.errors import ConfigurationError, FairAllocatorError
+from fair_allocator.core.checking import MOST
+from fair_allocator.core.expecting import list_in, mapping_in, text_in, whole_in
+from fair_allocator.errors import ConfigurationError, FairAllocatorError, InvalidState
 from fair_allocator.events.wire import to_json
 from fair_allocator.shard import Shard
 from fair_allocator.text import to_bytes, to_text
 
 FORMAT: Final = "fair-allocator pools"
 VERSION: Final = 1
+
+_AHEAD_MS: Final = 3_600_000
+"""How far the clock of a partition may be ahead of ours: one far ahead would expire all."""
 
 
 class DamagedExport(FairAllocatorError):
@@ -157,16 +163,30 @@ def _read_header(line: bytes, name: str) -> tuple[dict[int, Origin], int]:
             "a newer one"
         )
     try:
-        origins = [Origin(**origin) for origin in header["partitions"]]
-        return {origin.partition: origin for origin in origins}, header["pools"]
-    except (KeyError, TypeError) as error:
-        raise DamagedExport(f"{name}:1: is damaged: {error!r}") from None
+        origins = [_read_origin(origin) for origin in list_in("partitions", header["partitions"])]
+        pools = whole_in("pools", header["pools"], 0, MOST)
+    except (InvalidState, KeyError, TypeError) as error:
+        raise DamagedExport(f"{name}:1: is damaged: {error}") from None
+    if len({origin.partition for origin in origins}) < len(origins):
+        raise DamagedExport(f"{name}:1: is damaged: a partition comes twice")
+    return {origin.partition: origin for origin in origins}, pools
+
+
+def _read_origin(data: Any) -> Origin:
+    origin = Origin(**data)
+    whole_in("partition", origin.partition, 0, MOST)
+    latest = round(time.time() * 1000) + _AHEAD_MS
+    whole_in(f"the clock of partition {origin.partition}", origin.clock, 0, latest)
+    for pool, fingerprint in mapping_in("applied", origin.applied).items():
+        text_in("applied", pool)
+        text_in("applied", fingerprint)
+    return origin
 
 
 def _parse(line: bytes, place: str) -> dict[str, Any]:
     try:
         data = json.loads(to_text(line))
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter where it is nested too deeply
         data = None
     if not isinstance(data, dict):
         raise DamagedExport(f"{place}: is damaged, or no export: not a JSON object")

@@ -163,10 +163,11 @@ def far_on(
         count * (0.6 - s / sqrt(count) + random.randint(-4, 4) * 2.0**-52 * (not tied))
         for count in observed
     ]
-    state = both.pool.state()
-    state["rounds"] = state["clock"] = LATE
-    state["arms"].update(pulls=pulls, observed=observed, total=list(total))
-    both.pool = Pool.from_state(state)
+    # No pool gets here by playing, so `from_state` would refuse it.
+    pool, arms = both.pool, both.pool.columns
+    pool.rounds = pool._clock = LATE
+    arms.pulls[:], arms.observed[:], arms.total[:] = pulls, observed, total
+    pool.learner.begin(arms, pool.learner.draws)
     both.reference = Reference.guarded(quotas, 0, rule, LATE, pulls)
     both.naive.pulls, both.naive.observed, both.naive.total = pulls[:], observed[:], total[:]
     return both

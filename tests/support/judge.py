@@ -27,7 +27,7 @@ class Rules:
     waiting: int = 10_000
     remembered: int = 1_000
     pools_per_shard: int = 1_000_000
-    clock_skew: int = 3_600_000
+    clock_skew: int = 30_000
     standing_every: int = 100_000
     template: Mapping[str, Any] | None = None
     pools: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

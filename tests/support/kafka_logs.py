@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from fair_allocator.events import redelivered
-from fair_allocator.log import Log, LogClient
+from fair_allocator.log import INPUTS, Log, LogClient
 from fair_allocator.log.kafka import KafkaClient, KafkaLog, KafkaSettings, driver
 from fair_allocator.log.kafka.topics import new_topics
 
@@ -39,9 +39,13 @@ def fresh_settings(broker: str, **more: object) -> KafkaSettings:
 def make_topics(
     settings: KafkaSettings, partitions: int, client: str = "kafka", copies: int = 1
 ) -> None:
-    """Make the six topics."""
+    """Make the six topics; the inputs have the producers' time, which tests set."""
+    topics = new_topics(partitions, copies)
+    for topic in INPUTS:
+        stamped = {**topics[topic].settings, "message.timestamp.type": "CreateTime"}
+        topics[topic] = topics[topic]._replace(settings=stamped)
     admin = driver(client, settings).admin()
     try:
-        admin.create(new_topics(partitions, copies))
+        admin.create(topics)
     finally:
         admin.close()

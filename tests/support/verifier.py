@@ -49,6 +49,8 @@ class Partition:
         """What the last input brings about and was not yet taken in."""
         self._cause: tuple[Record, Json] | None = None
         """The request or control that the next records are about, until one is its own."""
+        self._held: tuple[int, Json] = 0, {}
+        """What inputs below some offsets count as of at most."""
         records = [json.loads(each.value or b"") for each in client.read("assignments", partition)]
         outputs = [event for event in records if event["type"] != "checkpoint"]
         self._answered = answered(outputs)
@@ -93,7 +95,7 @@ class Partition:
             self._cause = causes[0]
             record = causes[0][0]
             if record.topic == "requests":
-                self._steps.append(lambda: self._elapse(record.timestamp))
+                self._steps.append(lambda: self._elapse(self._time_of(record)))
 
     def _take_unreadable(self, block: list[Record]) -> list[Record]:
         """Take the letters of records that nothing can come of, and return the others.
@@ -123,7 +125,7 @@ class Partition:
         """Take in an input without a record of its own."""
         _, event = judge(record, self._rules, self._partitions)
         require(record.topic != "requests", "I1: nothing came of", record)
-        self._steps.append(lambda: self._elapse(record.timestamp))
+        self._steps.append(lambda: self._elapse(self._time_of(record)))
         self._steps.append(self._give_up_again)
         self._steps.append(lambda: self._reward(record, event))
 
@@ -159,6 +161,12 @@ class Partition:
         letter = take(self._letters, record.topic, record.offset, reasons)
         require(has_bytes_of(letter, record), "I1: other bytes:", here)
         require(letter.timestamp == record.timestamp, "I1: other time:", here)
+
+    def _time_of(self, record: Record) -> int:
+        """Return what an input counts as of: its own time, unless that was said to be ahead."""
+        clock, until = self._held
+        held = record.offset < until.get(record.topic, 0)
+        return min(record.timestamp, clock) if held else record.timestamp
 
     def _elapse(self, clock: int) -> None:
         if clock > self.clock:
@@ -235,6 +243,7 @@ class Partition:
         if kind == "tick":
             self._finish()
             self._elapse(event["clock"])
+            self._held = event["clock"], event.get("until", {})
             return
         if self._cause is not None:
             require(self._cause[0].topic != "controls" or self._cause[1]["pool"] == name, event)
@@ -369,12 +378,14 @@ class Partition:
         require(event["type"] == kind, "no record of", control, event)
         if action == "configure":
             self._configure(name, control, event)
-            wanted = control.get("arms")
-            require(wanted is None or list(event["arms"]) == list(wanted), "arms?", event)
+            wanted, told = control.get("arms"), event["arms"]
+            if wanted is not None and not event["complete"]:  # they are what they were
+                told = self.pools[name].arms
+            require(wanted is None or list(told) == list(wanted), "arms?", event)
         else:
             assert life is not None
             self._obey(life, control, event)
-        self._steps.append(lambda: self._elapse(record.timestamp))
+        self._steps.append(lambda: self._elapse(self._time_of(record)))
 
     def _obey(self, life: Life, control: Json, event: Json) -> None:
         match control["action"]:

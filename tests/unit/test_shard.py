@@ -91,6 +91,7 @@ def test_any_record_lets_time_pass_for_all_pools(house: House) -> None:
     pools = {**waiting(1.0), "q": {"arms": ARMS}}
     served = house(pools)
     served.serve("r", at=0)
+    served.now = 1
     served.serve("other", pool="q", at=1)
     assert served.pending() == 0
 
@@ -108,7 +109,7 @@ def test_default_reward_counts_at_the_timeout(house: House) -> None:
     served = house(waiting(1.0, default=0.5))
     (arm,) = served.serve("r", at=0)
     served.reward("r", 1, at=2)
-    served.turn()
+    served.turn(now=2)
     assert (served.observed(), served.pending()) == (1, 0)
     assert served.pool().means[arm] == 0.5
 
@@ -116,12 +117,13 @@ def test_default_reward_counts_at_the_timeout(house: House) -> None:
 def test_shorter_timeout_expires_at_once(house: House) -> None:
     served = house(waiting(100.0))
     served.serve("r", at=0)
+    served.now = 50
     served.serve("s", at=50)
     served.control("configure", reward_timeout=10, at=50)
     served.turn()
     assert served.pending() == 1
     served.reward("s", 1, at=59)
-    served.turn()
+    served.turn(now=59)
     assert served.observed() == 1
 
 

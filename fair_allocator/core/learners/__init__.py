@@ -1,23 +1,34 @@
 """The learners, by name, and how a user's own one is found."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from inspect import Parameter, signature
+from typing import Any
 
+from fair_allocator.core.arms import Arms
+from fair_allocator.core.draws import Draws
 from fair_allocator.core.errors import InvalidPool, shown
+from fair_allocator.core.learners.absent import Absent
 from fair_allocator.core.learners.base import Choice, Learner, Plain
 from fair_allocator.core.learners.ucb1 import UCB1
 
 __all__ = [
+    "Absent",
     "Choice",
     "Learner",
     "LearnerSpec",
     "Plain",
+    "begin",
     "find_more",
+    "is_built_in",
     "known_learners",
     "make_learner",
     "parameters_of",
+    "revive",
     "same_learner",
+    "stand_in_for",
+    "stored_form",
 ]
 
 LearnerSpec = str | Mapping[str, object] | Learner
@@ -33,8 +44,21 @@ def find_more(finder: Callable[[], Mapping[str, type[Learner]]]) -> None:
 
 
 def known_learners() -> dict[str, type[Learner]]:
-    """Return every learner that can be named; a built-in name cannot be taken over."""
-    return {**_elsewhere(), **_built_in()}
+    """Return every learner that can be named; a built-in name cannot be taken over.
+
+    What cannot be loaded is left out.
+    """
+    others: dict[str, type[Learner]] = {}
+    found = _elsewhere()
+    for name in found:
+        with suppress(InvalidPool):
+            others[name] = found[name]
+    return {**others, **_built_in()}
+
+
+def is_built_in(name: object) -> bool:
+    """Tell whether a learner comes with the core."""
+    return name == UCB1.name or name in _built_in()
 
 
 @cache
@@ -76,8 +100,12 @@ def make_learner(spec: LearnerSpec) -> Learner:
     _check_names(name, kind, parameters)
     try:
         return kind(**parameters)
+    except InvalidPool:
+        raise
     except TypeError as error:
         raise InvalidPool(f"learner {name!r}: {error}") from None
+    except Exception as error:
+        raise InvalidPool(f"learner {name!r}: its constructor failed: {error!r}") from error
 
 
 def _check_names(name: object, kind: type[Learner], parameters: Mapping[str, object]) -> None:
@@ -97,7 +125,12 @@ def _check_names(name: object, kind: type[Learner], parameters: Mapping[str, obj
 
 def parameters_of(learner: Learner) -> dict[str, object]:
     """Return the parameters that make an equal learner, or refuse what a learner gives for it."""
-    parameters: object = learner.parameters()
+    try:
+        parameters: object = learner.parameters()
+    except Exception as error:
+        raise InvalidPool(
+            f"learner {type(learner).__name__}: parameters() failed: {error!r}"
+        ) from error
     if not isinstance(parameters, Mapping):
         raise InvalidPool(
             f"learner {type(learner).__name__}: parameters() must return a mapping, "
@@ -109,3 +142,46 @@ def parameters_of(learner: Learner) -> dict[str, object]:
 def same_learner(one: Learner, other: Learner) -> bool:
     """Tell whether two learners are of one kind with equal parameters."""
     return type(one) is type(other) and parameters_of(one) == parameters_of(other)
+
+
+def stored_form(learner: Learner) -> dict[str, object]:
+    """Return what a learner is made from again; refuses what could not be stored."""
+    if isinstance(learner, Absent):
+        return learner.stored
+    return {"name": learner.name, **parameters_of(learner)}
+
+
+def begin(learner: Learner, arms: Arms, draws: Draws) -> None:
+    """Let a learner start on arms; one that cannot is refused."""
+    try:
+        learner.begin(arms, draws)
+    except InvalidPool:
+        raise
+    except Exception as error:
+        raise InvalidPool(f"learner {type(learner).__name__}: begin failed: {error!r}") from error
+
+
+def revive(
+    stored: Mapping[str, Any], learned: Plain | None, arms: Arms, draws: Draws, stand_in: bool
+) -> Learner:
+    """Make the learner of a stored pool; with `stand_in`, one of others' that fails is `Absent`."""
+    try:
+        learner = make_learner(stored)
+        learner.begin(arms, draws)
+        if learned is not None:
+            learner.restore(learned)
+        return learner
+    except Exception as error:
+        if not stand_in or is_built_in(stored.get("name")):
+            raise
+        absent = stand_in_for(stored, error, learned)
+        absent.begin(arms, draws)
+        return absent
+
+
+def stand_in_for(spec: LearnerSpec, error: Exception, learned: Plain | None = None) -> Absent:
+    """Return what stands in for a learner that failed with an error."""
+    stored = {"name": spec} if isinstance(spec, str) else spec
+    if isinstance(stored, Learner):
+        stored = stored_form(stored)
+    return Absent(stored, learned, f"{type(error).__name__}: {error}")

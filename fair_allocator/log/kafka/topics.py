@@ -33,6 +33,10 @@ KEPT: Final = {
 """What the journal needs: the service itself trims it, below the snapshots that it keeps."""
 
 
+STAMPED: Final = {"message.timestamp.type": "LogAppendTime"}
+"""What inputs are made with: their time is the broker's, not that of each producer."""
+
+
 class Finding(NamedTuple):
     """Something about a topic; `wrong` if the service does not start on it."""
 
@@ -44,9 +48,9 @@ class Finding(NamedTuple):
 def new_topics(partitions: int, replication: int) -> dict[str, NewTopic]:
     """Return every topic as it should be made."""
     size = {"max.message.bytes": str(BATCH_BYTES)}
+    more = {JOURNAL: KEPT} | dict.fromkeys(INPUTS, STAMPED)
     return {
-        topic: NewTopic(partitions, replication, size | KEPT if topic == JOURNAL else size)
-        for topic in TOPICS
+        topic: NewTopic(partitions, replication, size | more.get(topic, {})) for topic in TOPICS
     }
 
 

@@ -117,7 +117,7 @@ class SqliteLog(Log):
             ).fetchone()
         return Committed(
             {t: s.committed for t, s in streams.items() if s.committed is not None},
-            "" if row is None else row[0],
+            row[0] if row is not None and isinstance(row[0], str) else "",
         )
 
     def seek(self, partition: int, offsets: Mapping[str, int]) -> dict[str, int]:

@@ -22,6 +22,7 @@ from fair_allocator.log.limits import require_headers
 from fair_allocator.log.sqlite.bell import Bell
 from fair_allocator.log.sqlite.failures import gone, log_error
 from fair_allocator.log.sqlite.headers import TABLE, HeaderTable
+from fair_allocator.log.sqlite.rows import as_text, mended
 
 APPLICATION_ID: Final = 0x46414C47
 """Marks the file as ours in SQLite's header ("FALG")."""
@@ -99,6 +100,7 @@ class Door:
 
     def __init__(self, connection: sqlite3.Connection, name: str, bell: Bell) -> None:
         self.connection = connection
+        connection.text_factory = as_text
         self.name = name
         self.bell = bell
         self.lock = threading.RLock()
@@ -165,6 +167,8 @@ class Store:
             if not holds_log(connection, self.name):
                 return None
             meta = dict(connection.execute("SELECT name, value FROM meta"))
+        if set(map(type, meta.values())) - {int}:
+            raise LogCorrupt(f"{self.name}: its table of settings is damaged; restore a copy")
         version = meta.get("schema", 0)
         if version > SCHEMA_VERSION:
             raise LogTooNew(
@@ -271,7 +275,7 @@ class Store:
             row = connection.execute(
                 "SELECT start, next, committed FROM streams WHERE base = ?", (base,)
             ).fetchone()
-        if row is None:
+        if row is None or not {int, type(None)}.issuperset(map(type, row)):
             raise self._damaged(topic, partition)
         return Stream(*row)
 
@@ -336,6 +340,7 @@ class Store:
             with closing(found):
                 # Never more at once than fit even if all of them are large.
                 while room > 0 and (some := found.fetchmany(max(1, room // RECORD_BYTES))):
+                    some = mended(some)
                     rows += some
                     room -= sum(map(len, filter(None, map(_value, some))))
                     if some_have:

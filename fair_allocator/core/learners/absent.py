@@ -1,0 +1,26 @@
+"""What stands in for a learner of somebody else's that cannot be made again."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fair_allocator.core.learners.base import Learner, Plain
+
+
+class Absent(Learner):
+    """A learner that cannot choose, and keeps what is stored of the one it stands in for.
+
+    Its package may be missing or broken. The pool decides without it, which counts as a fault each
+    time, and stores its name, parameters and state as they were: when the package works again, the
+    next start brings the learner back.
+    """
+
+    def __init__(self, stored: Mapping[str, Any], learned: Plain | None, reason: str) -> None:
+        self.stored = dict(stored)
+        self.learned = learned
+        self.reason = reason
+
+    def choose(self, round: int, among: Any = None) -> Any:  # noqa: ARG002
+        """Fail, so that the pool decides and counts it."""
+        raise RuntimeError(
+            f"learner {self.stored.get('name')!r} could not be made again: {self.reason}"
+        )

@@ -1,0 +1,51 @@
+"""Rows as they should be: SQLite lets anybody who writes to the file put any type anywhere."""
+
+from collections.abc import Callable
+from operator import itemgetter
+from types import NoneType
+from typing import Any, Final
+
+Found = tuple[Any, ...]
+"""Number, timestamp, key and value of a record, and its packed headers where there are any."""
+
+_timestamp: Final[Callable[[Any], Any]] = itemgetter(1)
+_key: Final[Callable[[Any], Any]] = itemgetter(2)
+_value: Final[Callable[[Any], Any]] = itemgetter(3)
+
+_BYTES: Final = frozenset((bytes, NoneType))
+_WHOLE: Final = frozenset((int,))
+
+
+def mended(rows: list[Any]) -> list[Found]:
+    """Return rows whose keys and values are bytes and whose timestamps are whole numbers.
+
+    A text counts as its bytes, a number as its text, and a time that is none as the oldest: what
+    such a record says is judged like any other, and it does not stop those behind it.
+    """
+    if (
+        _BYTES.issuperset(map(type, map(_value, rows)))
+        and _BYTES.issuperset(map(type, map(_key, rows)))
+        and _WHOLE.issuperset(map(type, map(_timestamp, rows)))
+    ):
+        return rows
+    return [
+        (
+            number,
+            timestamp if type(timestamp) is int else 0,
+            _as_bytes(key),
+            _as_bytes(value),
+            *map(_as_bytes, packed),
+        )
+        for number, timestamp, key, value, *packed in rows
+    ]
+
+
+def as_text(stored: bytes) -> str:
+    """Return a text of the file, whatever its bytes: SQLite itself does not look at them."""
+    return stored.decode("utf-8", "surrogateescape")
+
+
+def _as_bytes(found: Any) -> bytes | None:
+    if found is None or isinstance(found, bytes):
+        return found
+    return str(found).encode("utf-8", "surrogateescape")

@@ -1,0 +1,63 @@
+"""What must hold of a hosted pool's state, beyond what the pool itself checks."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fair_allocator.core.checking import MOST
+from fair_allocator.core.errors import InvalidState
+from fair_allocator.core.expecting import list_in, mapping_in, real_in, refuse, text_in, whole_in
+
+LATEST: Final = 10**15
+"""The latest time in ms, some 30,000 years from now; timeouts end here, too."""
+
+
+def check_hosted(state: Any) -> None:
+    """Refuse a state that no hosted pool gave."""
+    mapping_in("state", state)
+    _check_hosting(state)
+    whole_in("stood", state["stood"], 0, MOST)
+    for clock in list_in("clocks", state["clocks"]):
+        whole_in("clocks", clock, 0, LATEST)
+    for arm, tags in mapping_in("tags", state.get("tags", {})).items():
+        text_in("tags", arm)
+        for tag in list_in(f"tags of {arm!r}", tags):
+            text_in(f"tags of {arm!r}", tag)
+    for asked in list_in("asked", state.get("asked", [])):
+        _check_asked("asked", list_in("asked", asked, 4))
+    for waiter in list_in("waiting", state.get("waiting", [])):
+        *asked, instead_of, since = list_in("waiting", waiter, 6)
+        _check_asked("waiting", asked)
+        text_in("waiting", instead_of)
+        whole_in("waiting", since, 0, LATEST)
+
+
+def _check_hosting(state: Mapping[str, Any]) -> None:
+    for key in ("reward_timeout", "wait_timeout"):
+        if state.get(key) is not None:
+            whole_in(key, state[key], 1, LATEST)
+    if state.get("default_reward") is not None:
+        real_in("default_reward", state["default_reward"], 0, 1)
+    for key in ("on_demand", "paused", "reassign"):
+        if type(state.get(key, False)) is not bool:
+            refuse(key, "true or false", state[key])
+    text_in("fingerprint", state["fingerprint"])
+    if state.get("when_busy", "wait") not in ("wait", "refuse"):
+        refuse("when_busy", "wait or refuse", state["when_busy"])
+
+
+def _check_asked(key: str, asked: list[Any]) -> None:
+    """Check a request as it came: offset, time, key and value."""
+    offset, timestamp, name, value = asked
+    whole_in(key, offset, 0, MOST)
+    whole_in(key, timestamp, -LATEST, LATEST)
+    text_in(key, value)
+    if name is not None and any(ord(letter) > 255 for letter in text_in(key, name)):
+        refuse(key, "keys in bytes", name)
+
+
+def check_open(clocks: list[int], open_assignments: int) -> None:
+    """Refuse times that are not one for each open assignment."""
+    if len(clocks) != open_assignments:
+        raise InvalidState(
+            f"clocks must be {open_assignments:,}, one an open assignment, got {len(clocks):,}"
+        )
