@@ -1,22 +1,19 @@
 """The documentation says what is so: its snippets run, and its generated parts are current."""
 
-import json
 import re
 import shlex
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from fair_allocator import config
 from scripts.rooms import figure
-from tests.deploy.processes import environment
-from tests.support.pace import deadline, scaled
+from tests.deploy.processes import awaited, environment, fetched
+from tests.support.pace import scaled
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -33,7 +30,7 @@ def test_the_configuration_reference_is_current() -> None:
 
 
 def test_the_python_snippets_run() -> None:
-    snippets = blocks("python")
+    snippets = [snippet for snippet in blocks("python") if "client" not in snippet]
     assert len(snippets) == 2
     for snippet in snippets:
         exec(compile(snippet, "README.md", "exec"), {})
@@ -57,14 +54,16 @@ def background(
 
 
 def test_the_five_minutes_walk_works(tmp_path: Path) -> None:
-    """Every command of the walk exits 0, and the service has done what it was asked to."""
+    """Every command of the walk exits 0 and prints what is shown, and the client's snippet runs."""
     (toml,) = blocks("toml")
     (session,) = blocks("console")
+    (snippet,) = (snippet for snippet in blocks("python") if "client" in snippet)
     (tmp_path / "fair-allocator.toml").write_text(toml, encoding="utf-8")
-    commands = [line.removeprefix("$ ") for line in session.splitlines()]
+    walk = re.findall(r"^\$ (.*)\n((?:[^$].*\n)*)", session, re.M)
     program = [sys.executable, "-m", "fair_allocator"]
-    (served,) = (c for c in commands if c.endswith(" &"))
-    anywhere = environment(FAIR_ALLOCATOR_OBSERVE__PORT="0")
+    url = f"http://127.0.0.1:{free_port()}"
+    assert "http://127.0.0.1:9464" in snippet
+    here = environment(FAIR_ALLOCATOR_OBSERVE__PORT=url.rpartition(":")[2], FAIR_ALLOCATOR_URL=url)
 
     def run(command: str) -> str:
         name, *arguments = shlex.split(command)
@@ -72,7 +71,7 @@ def test_the_five_minutes_walk_works(tmp_path: Path) -> None:
         done = subprocess.run(
             [*program, *arguments],
             cwd=tmp_path,
-            env=anywhere,
+            env=here,
             capture_output=True,
             text=True,
             timeout=scaled(DEADLINE),
@@ -81,27 +80,18 @@ def test_the_five_minutes_walk_works(tmp_path: Path) -> None:
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         return done.stdout
 
-    assert "max-deficit" in run(commands[0])
+    (checked, _), (served, _), *commands = walk
+    assert "max-deficit" in run(checked)
     arguments = shlex.split(served.removesuffix(" &"))[1:]
-    with background([*program, *arguments], tmp_path, anywhere) as service:
-        for command in commands[2:]:
-            if command.split()[1] in ("inspect", "audit"):
-                wait_for_pools(run)
+    with background([*program, *arguments], tmp_path, here) as service:
+        awaited(lambda: fetched(f"{url}/readyz"), "the service is ready")
+        for command, shown in commands:
             output = run(command)
+            assert output == shown or not shown, command
         assert "decided again" in output
+        exec(compile(snippet.replace("http://127.0.0.1:9464", url), "README.md", "exec"), {})
         service.send_signal(signal.SIGTERM)
         assert service.wait(scaled(DEADLINE)) == 0
-
-
-def wait_for_pools(run: Callable[[str], str]) -> None:
-    """Wait until both requests of the walk were answered."""
-    limit = deadline(DEADLINE)
-    while time.monotonic() < limit:
-        said = json.loads(run("fair-allocator inspect --json --config fair-allocator.toml"))
-        pools = (pool for partition in said["partitions"] for pool in partition["pools"])
-        if {"tasks", "user-17"} <= {pool["pool"] for pool in pools if pool["rounds"]}:
-            return
-    pytest.fail("the requests were not answered")
 
 
 def test_the_rooms_of_the_architecture_page_are_current() -> None:
