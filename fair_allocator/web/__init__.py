@@ -3,6 +3,7 @@
 server       binds, accepts and serves while a block runs
 connection   one connection: uvicorn's protocol with deadlines and a bound on every part
 headers      of every answer
+joining      head and beginning of an answer in one system call
 crowd        all connections by what they wait for: who is cut off, and who makes room
 application  routes of several parts as one application: host check, body limit, headers, errors
 access       which rights a request has: by its token, or because nobody needs one

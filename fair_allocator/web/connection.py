@@ -8,8 +8,10 @@ nobody pipelines, and what is queued would be memory that the client decides on.
 """
 
 import asyncio
+import socket
 from collections.abc import Mapping
-from typing import Any, Final
+from contextlib import suppress
+from typing import Final
 
 import httptools
 from uvicorn.config import Config
@@ -19,6 +21,7 @@ from uvicorn.server import ServerState
 from fair_allocator.web.bounds import Bounds
 from fair_allocator.web.crowd import Crowd, Phase
 from fair_allocator.web.headers import HEADERS
+from fair_allocator.web.joining import Joining
 from fair_allocator.web.problem import CONTENT_TYPE, Problem
 
 _METHODS: Final = "GET, HEAD, POST"
@@ -38,11 +41,12 @@ class Connection(HttpToolsProtocol):
         loop: asyncio.AbstractEventLoop,
         crowd: Crowd,
         bounds: Bounds,
+        accepted: socket.socket,
     ) -> None:
         super().__init__(config, state, {}, loop)
         self.phase: Phase | None = None
-        self.connecting: asyncio.Task[Any] | None = None
-        """What makes the connection, until it is made: a TLS handshake takes its time."""
+        self._accepted = accepted
+        """The socket, until there is a transport: a TLS handshake takes its time."""
         self._crowd = crowd
         self._bounds = bounds
         self._deaf = False
@@ -60,7 +64,8 @@ class Connection(HttpToolsProtocol):
     # -- the transport ------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        self._joining = Joining(transport, self.loop)
+        super().connection_made(self._joining)
         if self.phase is None:  # it made room meanwhile
             transport.abort()
 
@@ -166,6 +171,7 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
+        self._joining.answer_ended()
         if self.transport.is_closing():
             self._crowd.move(self, Phase.SEND)
         elif self._deaf or self.cycle.more_body:
@@ -201,8 +207,10 @@ class Connection(HttpToolsProtocol):
         """Close at once."""
         if self.transport is not None:
             self.transport.abort()
-        elif self.connecting is not None:
-            self.connecting.cancel()
+        else:
+            # Only whoever makes the transport may close the socket; it is told by this.
+            with suppress(OSError):
+                self._accepted.shutdown(socket.SHUT_RDWR)
 
     def _refuse(self, problem: Problem) -> None:
         """Answer without asking the application, and end; an answer under way is broken off."""
@@ -223,11 +231,15 @@ class Connection(HttpToolsProtocol):
         To close while it still sends would reset the connection, and with it what it was sent.
         """
         self._deaf = True
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
-            self.flow.resume_reading()
-        else:
+        if not self.transport.can_write_eof():
             self.transport.close()
+        else:
+            try:
+                self.transport.write_eof()
+            except OSError:
+                self.cut()  # the client was faster
+                return
+            self.flow.resume_reading()
         self._crowd.move(self, Phase.END)
 
 

@@ -5,6 +5,7 @@ phase. So the first of a line has waited longest, and neither a deadline nor mak
 at the others, however many there are. A byte that arrives moves nobody: only a finished part does.
 """
 
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -12,6 +13,8 @@ from enum import Enum, auto
 from typing import Final, Protocol
 
 from fair_allocator.web.bounds import Bounds
+
+logger = logging.getLogger(__name__)
 
 
 class Phase(Enum):
@@ -97,8 +100,8 @@ class Crowd:
             member.phase = None
             self._size -= 1
 
-    def sweep(self) -> None:
-        """End every connection that has taken too long."""
+    def sweep(self, most: int) -> bool:
+        """End connections that have taken too long, at most so many; tell whether more have."""
         now = self._monotonic()
         for phase, seconds in self._seconds.items():
             line = self._lines[phase]
@@ -106,12 +109,19 @@ class Crowd:
                 member, since = next(iter(line.items()))
                 if now - since < seconds:
                     break
+                if not most:
+                    return True
+                most -= 1
                 self._expire(member)
+        return False
 
     def _expire(self, member: Member) -> None:
         """Let a connection tell its client; cut it if there is nothing to tell."""
         phase = member.phase
-        member.expire()
+        try:
+            member.expire()
+        except Exception:
+            logger.exception("a connection that took too long is cut")
         if member.phase is phase:
             self._cut(member)
 

@@ -31,6 +31,9 @@ BACKLOG: Final = 1_024
 ACCEPTS: Final = 32
 """Connections accepted in one turn of the event loop, which then looks after the others."""
 
+SWEPT: Final = 32
+"""Connections that are ended in one turn because they took too long."""
+
 SWEEP_SECONDS: Final = 0.2
 """Between two looks at who has taken too long."""
 
@@ -175,9 +178,11 @@ class _Serving:
             self._listen()
             self._started.set()
             while not self._ending.is_set():
+                if self._crowd.sweep(SWEPT):
+                    await asyncio.sleep(0)
+                    continue
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._ending.wait(), SWEEP_SECONDS)
-                self._crowd.sweep()
             self._loop.remove_reader(self._listener)
             self._listener.close()
         await self._end()
@@ -200,13 +205,11 @@ class _Serving:
                 self._loop.remove_reader(self._listener)
                 self._loop.call_later(SWEEP_SECONDS, self._listen)
                 return
-            client.setblocking(False)
             connection = Connection(
-                self._config, self._state, self._loop, self._crowd, self._bounds
+                self._config, self._state, self._loop, self._crowd, self._bounds, client
             )
             self._crowd.add(connection)
             task = self._loop.create_task(self._connect(connection, client))
-            connection.connecting = task
             self._connecting.add(task)
             task.add_done_callback(self._connecting.discard)
 
@@ -222,8 +225,7 @@ class _Serving:
                 ssl_handshake_timeout=handshake,
                 ssl_shutdown_timeout=self._bounds.linger_seconds if tls else None,
             )
-        except (OSError, asyncio.CancelledError):
-            client.close()
+        except OSError:
             self._crowd.remove(connection)
 
     async def _end(self) -> None:
@@ -233,8 +235,9 @@ class _Serving:
         for connection in self._crowd:
             connection.cut()
         await asyncio.sleep(0)  # the connections learn that they are closed
-        under_way = {*self._state.tasks, *self._connecting}
+        under_way = {*self._state.tasks}
         for task in under_way:
             task.cancel()
+        under_way |= self._connecting
         if under_way:
             await asyncio.wait(under_way, timeout=self._bounds.end_seconds)

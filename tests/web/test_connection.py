@@ -162,6 +162,32 @@ def test_a_client_that_does_not_take_its_answer_is_cut_off() -> None:
             awaited(lambda: not site.server.connections or None, "it is cut off")
 
 
+def test_a_connection_that_cannot_be_told_is_cut_and_the_others_are_looked_after(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now = [0.0]
+    crowd = Crowd(Bounds(), 100, lambda: now[0])
+    standers = [Stander(crowd) for _ in range(40)]
+    standers[3].expire = lambda: 1 / 0  # type: ignore[assignment]
+    now[0] = 6.0
+    assert crowd.sweep(32)  # a few a turn, so that others get theirs
+    assert [stander.gone for stander in standers] == [True] * 32 + [False] * 8
+    assert not crowd.sweep(32)
+    assert not len(crowd)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_client_that_goes_while_it_is_refused_stops_nobody() -> None:
+    """Its socket cannot be shut down any more then."""
+    with served(bounds=Bounds(head_seconds=0.2)) as site:
+        for _ in range(50):
+            client = site.client()
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            client.socket.sendall(b"GET / HTTP/9.9\r\n\r\n")
+            client.close()
+        assert site.ask(LINE)[0] == 200
+
+
 # -- how many ---------------------------------------------------------------------------------
 
 
