@@ -1,12 +1,16 @@
 """Secrets: from a variable or from a file, and never shown."""
 
+import logging
 import re
+import stat
 from pathlib import Path
 
 from pydantic import SecretStr
 
 from fair_allocator.config.settings import ObserveSection
 from fair_allocator.errors import ConfigurationError
+
+logger = logging.getLogger(__name__)
 
 
 def secret_of(name: str, value: SecretStr, file: Path | None) -> str:
@@ -24,6 +28,8 @@ def secret_of(name: str, value: SecretStr, file: Path | None) -> str:
         raise ConfigurationError(f"{name} and {name}_file: give one of them")
     try:
         secret = file.read_text(encoding="utf-8").strip()
+        if file.stat().st_mode & stat.S_IROTH:
+            logger.warning("%s_file: every user of this machine can read %s: chmod o-r", name, file)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise ConfigurationError(f"{name}_file: {file} cannot be read: {reason}") from None

@@ -107,7 +107,9 @@ def write_file(path: str, lines: Iterable[bytes]) -> int:
     """Write a file whole or not at all, which may raise OSError; return the number of its lines."""
     beside, count = f"{path}.{os.getpid()}.part", 0
     try:
-        with open(beside, "xb") as file:
+        # For its owner alone: it holds every pool's state.
+        private = os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with open(private, "wb") as file:
             for line in lines:
                 file.write(line)
                 count += 1

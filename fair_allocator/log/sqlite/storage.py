@@ -2,12 +2,15 @@
 
 import errno
 import fcntl
+import logging
 import os
 import sqlite3
+import stat
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Final, Self
@@ -26,6 +29,11 @@ PAUSE: Final = 0.000_3
 
 JOURNAL_BYTES: Final = 16 * 2**20
 """To what the write-ahead log is cut after a large transaction; usually it stays below 6 MB."""
+
+PRIVATE: Final = 0o600
+"""The mode of files that are made here: they are nobody else's, and a strict umask is kept."""
+
+logger = logging.getLogger(__name__)
 
 _bells: Final[WeakValueDictionary[str, Bell]] = WeakValueDictionary()
 """One for each file that this process has opened."""
@@ -83,6 +91,7 @@ class File(Storage):
 
     def claim(self) -> None:
         self._find_directory()
+        self._warn_of_readers()
         lock = _open_beside(self.path, ".lock", os.O_RDWR)
         try:
             # The kernel frees it when the process ends, however it ends.
@@ -117,6 +126,7 @@ class File(Storage):
                 f"{self.path} does not exist; start a service on it, or say how many partitions "
                 "it shall have"
             )
+        self._make_private()
         connection = self._connect()
         try:
             self._keep_journal(connection)
@@ -124,6 +134,22 @@ class File(Storage):
         except BaseException:
             connection.close()
             raise
+
+    def _make_private(self) -> None:
+        """Make the file for its owner alone; SQLite gives its own companions the same mode.
+
+        One that is there keeps its mode: who shares a log with others says so by chmod.
+        """
+        with suppress(OSError):  # it is there, or SQLite says why it cannot be
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
+
+    def _warn_of_readers(self) -> None:
+        if os.path.exists(self.path) and os.stat(self.path).st_mode & stat.S_IRWXO:
+            logger.warning(
+                "%s is open to every user of this machine, who could read it or, by a lock, stop "
+                "the service: chmod o-rwx",
+                self.path,
+            )
 
     def _find_directory(self) -> None:
         directory = os.path.dirname(self.path)
@@ -227,8 +253,10 @@ def _retry(attempt: Callable[[], object], deadline: float) -> None:
 
 
 def _open_beside(path: str, suffix: str, mode: int) -> int:
+    """Open a companion of the log, for the same users: who can open it can hold its lock."""
     try:
-        return os.open(path + suffix, mode | os.O_CREAT, 0o644)
+        allowed = stat.S_IMODE(os.stat(path).st_mode) & 0o666 if os.path.exists(path) else PRIVATE
+        companion = os.open(path + suffix, mode | os.O_CREAT, allowed)
     except OSError as error:
         denied = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
         kind = LogReadOnly if denied else LogUnavailable
@@ -236,6 +264,10 @@ def _open_beside(path: str, suffix: str, mode: int) -> int:
             f"{path}{suffix}: {error.strerror}; to write, this user needs write access to the "
             "log and to its directory"
         ) from error
+    with suppress(OSError):  # it belongs to another user
+        if stat.S_IMODE(os.fstat(companion).st_mode) != allowed:
+            os.fchmod(companion, allowed)
+    return companion
 
 
 class Memory(Storage):
