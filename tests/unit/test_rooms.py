@@ -19,6 +19,7 @@ PURE = {
     "abc",
     "bisect",
     "collections",
+    "contextlib",
     "copy",
     "dataclasses",
     "decimal",
@@ -30,6 +31,7 @@ PURE = {
     "html",
     "inspect",  # of signatures only
     "itertools",
+    "json",
     "math",
     "mypy_extensions",  # by the type checker and the compiler; not there when it runs
     "numbers",
