@@ -20,7 +20,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     "log": {"errors", "text"},
     "shard": {"core", "errors", "events", "log", "text"},
     "service": {"errors", "log", "shard", "text"},
-    "transfer": {"errors", "events", "log", "shard", "text"},
+    "transfer": {"core", "errors", "events", "log", "shard", "text"},
     "audit": {"errors", "events", "log", "shard", "text"},
     "config": {"core", "errors", "events", "log", "service", "shard"},
     "wiring": {"config", "errors", "events", "log", "service", "shard"},

@@ -27,6 +27,7 @@ _COMMANDS: Final = {
     "send": "fair_allocator.cli.send",
     "audit": "fair_allocator.cli.audit",
     "inspect": "fair_allocator.cli.inspect",
+    "history": "fair_allocator.cli.history",
     "dead-letters": "fair_allocator.cli.dead_letters",
     "export": "fair_allocator.cli.export",
     "import": "fair_allocator.cli.import_",

@@ -18,6 +18,7 @@ PURE = {
     "abc",
     "bisect",
     "collections",
+    "contextlib",
     "copy",
     "dataclasses",
     "decimal",
@@ -29,6 +30,7 @@ PURE = {
     "html",
     "inspect",  # of signatures only
     "itertools",
+    "json",  # to see whether what a learner knows is plain data
     "math",
     "mypy_extensions",  # by the type checker and the compiler; not there when it runs
     "numbers",
