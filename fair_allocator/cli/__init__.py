@@ -34,6 +34,7 @@ _COMMANDS: Final = {
     "audit": "fair_allocator.cli.audit",
     "seal": "fair_allocator.cli.seal",
     "inspect": "fair_allocator.cli.inspect",
+    "history": "fair_allocator.cli.history",
     "dead-letters": "fair_allocator.cli.dead_letters",
     "export": "fair_allocator.cli.export",
     "import": "fair_allocator.cli.import_",

@@ -127,6 +127,7 @@ def _add_control(kinds: Subparsers, run: Run) -> None:
         metavar="NAME[=QUOTA]",
         help="such as bob=1/4, or bob where no quota is set; repeat it",
     )
+    parser.add_argument("--by", metavar="NAME", help="who sends it, for `history`")
     arms = parser.add_argument_group("of the arms that set-arm names")
     arms.add_argument("--cap", metavar="SHARE", help='most share, or "none"')
     arms.add_argument("--tag", action="append", metavar="TAG", help="repeat it")
@@ -156,7 +157,7 @@ def _add_control(kinds: Subparsers, run: Run) -> None:
         help="decide again when an arm declines or its time is up",
     )
     add_common(parser, "controls")
-    parser.set_defaults(event=_control)
+    parser.set_defaults(event=lambda arguments: {**_control(arguments), **_by(arguments)})
 
 
 def _said(settings: dict[str, Any]) -> dict[str, Any]:
@@ -176,6 +177,10 @@ def _limit(text: str | None) -> Any:
     if text is None or text == "none":
         return None
     return int(text) if text.isdigit() else text
+
+
+def _by(arguments: argparse.Namespace) -> dict[str, Any]:
+    return _said({"by": arguments.by})
 
 
 def _control(arguments: argparse.Namespace) -> dict[str, Any]:

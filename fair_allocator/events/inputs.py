@@ -112,7 +112,14 @@ class PoolSettings(Event):
     """Whether a request is decided again when its arm declines or its time is up."""
 
 
-class Configure(PoolSettings, Input):
+class ControlInput(Input):
+    """A control: changes a pool at run time."""
+
+    by: Name | None = None
+    """Who sends it, for the record: published with what the control does, and not checked."""
+
+
+class Configure(PoolSettings, ControlInput):
     """Makes a pool, or changes it; `arms` lists all its arms."""
 
     model_config = ConfigDict(extra="allow")
@@ -121,7 +128,7 @@ class Configure(PoolSettings, Input):
     pool: Name
 
 
-class PoolControl(Input):
+class PoolControl(ControlInput):
     """Removes a pool, pauses it or lets it go on."""
 
     action: Literal["remove", "pause", "resume"]
@@ -137,7 +144,7 @@ class ArmSettings(Input):
     tags: Tags | None = None
 
 
-class SetArms(Input):
+class SetArms(ControlInput):
     """Adds arms or changes them; all other arms stay as they are."""
 
     action: Literal["set-arm"]
@@ -145,7 +152,7 @@ class SetArms(Input):
     arms: Annotated[dict[Name, ArmSettings], Field(min_length=1, max_length=MOST_SET)]
 
 
-class NamedArms(Input):
+class NamedArms(ControlInput):
     """Removes arms, lets them sleep or wakes them."""
 
     action: Literal["remove-arm", "sleep", "wake"]

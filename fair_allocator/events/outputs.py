@@ -146,6 +146,8 @@ class EpochEvent(_Published):
     arms: dict[Name, StatedArm]
     partition: int
     folded: Folded
+    by: Name | None = None
+    """Who sent the control that did this, as the control says; missing if it does not say."""
 
 
 class TickEvent(_Published):
@@ -172,6 +174,8 @@ class ControlEvent(_Published):
     arms: tuple[Name, ...] = ()
     folded: Folded
     partition: int
+    by: Name | None = None
+    """Who sent the control that did this, as the control says; missing if it does not say."""
 
 
 class RefusedEvent(_Published):
@@ -197,6 +201,8 @@ class RemovedEvent(_Published):
     rounds: int
     partition: int
     folded: Folded
+    by: Name | None = None
+    """Who sent the control that did this, as the control says; missing if it does not say."""
 
 
 class CheckpointEvent(_Published):

@@ -50,6 +50,8 @@ class Outbox:
     def __init__(self, partition: int, offsets: dict[str, int]) -> None:
         self.records: list[Outgoing] = []
         self.chain = Chain(partition)
+        self.by: str | None = None
+        """Who sent the control that is being obeyed."""
         self._partition = partition
         self._offsets = offsets
         self._end = ""
@@ -141,6 +143,8 @@ class Outbox:
             newer["bank"] = pool.guarantee.bank
         if left:
             newer["left"] = left
+        if self.by is not None:
+            newer["by"] = self.by
         event = EpochEvent(
             type="epoch",
             pool=pool.name,
@@ -195,8 +199,9 @@ class Outbox:
             arms=tuple(arms),
             folded=self._folded(),
             partition=self._partition,
+            by=self.by,
         )
-        self._add("assignments", pool, event.model_dump_json())
+        self._add("assignments", pool, event.model_dump_json(exclude_none=True))
 
     def tick(self, clock: int, until: Mapping[str, int] | None = None) -> None:
         """Write that time passed by itself and requests expired.
@@ -215,9 +220,13 @@ class Outbox:
     def removed(self, pool: str, rounds: int) -> None:
         """Write that a pool is gone."""
         event = RemovedEvent(
-            pool=pool, rounds=rounds, partition=self._partition, folded=self._folded()
+            pool=pool,
+            rounds=rounds,
+            partition=self._partition,
+            folded=self._folded(),
+            by=self.by,
         )
-        self._add("assignments", pool, event.model_dump_json())
+        self._add("assignments", pool, event.model_dump_json(exclude_none=True))
 
     def dead_letter(self, record: Record, reason: Refusal, message: str) -> None:
         """Write an input that could not be used, with its bytes as far as they fit."""

@@ -261,10 +261,13 @@ class Shard(Controlling):
         wrong = unmeant_control(event, self.settings.unknown_fields)
         if wrong is not None:
             raise Unusable(Refusal.BAD_EVENT, wrong)
+        self._outbox.by = event.by
         try:
             self._obey(key, event)
         except (InvalidPool, InvalidRequest) as error:
             raise Unusable(Refusal.REFUSED, str(error)) from error
+        finally:
+            self._outbox.by = None
         if timestamp > self.table.clock:
             self._advance(timestamp)
 
@@ -275,7 +278,7 @@ class Shard(Controlling):
         name = event.pool
         if isinstance(event, Configure):
             self._find(key, name)
-            said = {"action", "pool", "extensions", *(event.model_extra or {})}
+            said = {"action", "by", "pool", "extensions", *(event.model_extra or {})}
             settings = event.model_dump(exclude=said, exclude_unset=True)
             self._configure(name, settings, by_control=True)
             return

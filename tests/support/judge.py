@@ -89,6 +89,7 @@ _POSSIBLE: dict[str, dict[str, Check]] = {
     },
     "rewards": {"arm": _is_name},
     "controls": {
+        "by": _is_name,
         "arms": _are_arms,
         "tolerance": _is_share,
         "rule": lambda value: value in _CHOICES,

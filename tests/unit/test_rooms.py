@@ -31,7 +31,7 @@ PURE = {
     "html",
     "inspect",  # of signatures only
     "itertools",
-    "json",
+    "json",  # to see whether what a learner knows is plain data
     "math",
     "mypy_extensions",  # by the type checker and the compiler; not there when it runs
     "numbers",

@@ -1,0 +1,142 @@
+"""`history`: what was changed in a pool, when, and by whom, from the assignments topic."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, Final
+
+from fair_allocator.cli.options import (
+    Subparsers,
+    add_command,
+    add_config,
+    add_json,
+    configuration_of,
+)
+from fair_allocator.cli.printing import moment, print_json, print_table, shown
+from fair_allocator.log import LogClient, Record
+from fair_allocator.log.partitioner import partition_for
+from fair_allocator.text import counted, to_bytes
+from fair_allocator.wiring import open_client
+
+KINDS: Final = ("epoch", "control", "removed")
+MOST_NAMED: Final = 5
+"""How many arms of a change are named."""
+
+
+def add(subparsers: Subparsers) -> None:
+    """Declare the command."""
+    parser = add_command(
+        subparsers,
+        "history",
+        "show what was changed in a pool, when, and by whom",
+        "Shows the changes of a pool in their order, from the assignments topic as far as it is\n"
+        "kept: epochs with what came into force, pauses, arms that sleep and wake, and removals.\n"
+        "Who is what the control says in its field `by`; nobody has checked it. Where every arm\n"
+        "stands is published again now and then: of these records only the first is shown.",
+        "history --pool tasks",
+        run,
+    )
+    add_config(parser)
+    parser.add_argument("--pool", required=True, metavar="NAME")
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show the changes of a pool."""
+    configuration = configuration_of(arguments)
+    with closing(open_client(configuration)) as client:
+        home = partition_for(
+            to_bytes(arguments.pool), client.partitions, configuration.log.partitioner
+        )
+        partitions = range(client.partitions) if home is None else [home]
+        changes = [
+            change
+            for partition in partitions
+            for change in _changes(client, partition, arguments.pool)
+        ]
+    if arguments.json:
+        print_json({"pool": arguments.pool, "changes": changes})
+    else:
+        _show(arguments.pool, changes)
+    return 0
+
+
+def _changes(client: LogClient, partition: int, pool: str) -> Iterator[dict[str, Any]]:
+    """Yield the changes of a pool, those told in several records as one."""
+    key, last = to_bytes(pool), None
+    for record in client.read("assignments", partition):
+        if record.key != key:
+            continue
+        event = json.loads(record.value or b"null")
+        if event is None or event["type"] not in KINDS:
+            continue
+        if event["type"] == "epoch":
+            if event["chunk"] or (event["complete"] and event["epoch"] == last):
+                continue
+            last = event["epoch"]
+        elif event["type"] == "removed":
+            last = None
+        yield _change(record, event)
+
+
+def _change(record: Record, event: dict[str, Any]) -> dict[str, Any]:
+    arms = event.get("arms", {})
+    change = {
+        "time": record.timestamp,
+        "partition": record.partition,
+        "offset": record.offset,
+        "what": event.get("action", event["type"]),
+        "by": event.get("by"),
+        "arms": list(arms),
+    }
+    if event["type"] == "epoch":
+        names = ("epoch", "round", "rule", "tolerance", "bound", "bank", "complete", "chunks")
+        change |= {name: event.get(name) for name in names}
+        change["left"] = event.get("left", [])
+    elif event["type"] == "removed":
+        change["rounds"] = event["rounds"]
+    return change
+
+
+def _show(pool: str, changes: list[dict[str, Any]]) -> None:
+    print_table(
+        ("when", "offset", "what", "by", ""),
+        [
+            (
+                moment(change["time"]),
+                change["offset"],
+                _what(change),
+                shown(change["by"]) if change["by"] is not None else "-",
+                _detail(change),
+            )
+            for change in changes
+        ],
+    )
+    print(f"{counted(len(changes), 'change')} of pool {shown(pool)}")
+
+
+def _what(change: dict[str, Any]) -> str:
+    return f"epoch {change['epoch']:,}" if change["what"] == "epoch" else str(change["what"])
+
+
+def _detail(change: dict[str, Any]) -> str:
+    if change["what"] == "removed":
+        return f"after {counted(change['rounds'], 'round')}"
+    parts = []
+    if change["what"] == "epoch":
+        parts.append(f"from round {change['round']:,}: {change['rule']}, bound {change['bound']}")
+        parts += [f"bank {change['bank']}"] if change["bank"] is not None else []
+    if change.get("complete"):
+        many = change["chunks"] > 1
+        parts.append("every arm" if many else f"all {counted(len(change['arms']), 'arm')}")
+    elif change["arms"]:
+        parts.append(_named(change["arms"]))
+    if change.get("left"):
+        parts.append(f"without {_named(change['left'])}")
+    return ", ".join(parts)
+
+
+def _named(arms: list[str]) -> str:
+    more = f" and {len(arms) - MOST_NAMED:,} more" if len(arms) > MOST_NAMED else ""
+    return " ".join(map(shown, arms[:MOST_NAMED])) + more
