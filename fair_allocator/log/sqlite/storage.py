@@ -15,7 +15,8 @@ from weakref import WeakValueDictionary
 
 from fair_allocator.errors import LogLocked, LogReadOnly, LogUnavailable
 from fair_allocator.log.sqlite.bell import Bell
-from fair_allocator.log.sqlite.store import Door, Store, holds_log, is_busy, log_error
+from fair_allocator.log.sqlite.failures import is_busy, log_error
+from fair_allocator.log.sqlite.store import Door, Store, holds_log
 
 BUSY_SECONDS: Final = 30.0
 """How long to wait for another's transaction; the longest one is a commit, some ms."""

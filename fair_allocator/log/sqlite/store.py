@@ -8,7 +8,7 @@ its start, its end (so that offsets are never given twice) and the position comm
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import chain
 from operator import itemgetter
@@ -17,14 +17,13 @@ from typing import Final, NamedTuple
 from fair_allocator.errors import (
     ConfigurationError,
     LogCorrupt,
-    LogError,
-    LogReadOnly,
     LogTooNew,
     LogUnavailable,
     OffsetGone,
 )
 from fair_allocator.log.base import RECORD_BYTES, TOPICS, Record
 from fair_allocator.log.sqlite.bell import Bell
+from fair_allocator.log.sqlite.failures import log_error
 
 APPLICATION_ID: Final = 0x46414C47
 """Marks the file as ours in SQLite's header ("FALG")."""
@@ -85,7 +84,7 @@ class Door:
     name
         What error messages call the log.
     bell
-        Rung after every commit.
+        Rung for the topics that were appended to.
     lock
         Held by whoever uses the connection.
     """
@@ -117,6 +116,8 @@ class Store:
         self.bell = door.bell
         self._door = door
         self._closed = False
+        self._appended: set[str] = set()
+        """Topics that the transaction under way has appended to."""
         if partitions is not None and not 0 < partitions <= MAX_PARTITIONS:
             raise ConfigurationError(
                 f"a log has 1 to {MAX_PARTITIONS} partitions, not {partitions}"
@@ -221,6 +222,7 @@ class Store:
         """Hold the connection and the one right to write; all that is written counts, or none."""
         with self.using() as connection:
             self._door.begin()
+            self._appended.clear()
             try:
                 yield connection
                 connection.execute("COMMIT")
@@ -229,7 +231,9 @@ class Store:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise
-        self.bell.ring()
+            topics = self._appended.copy()
+        if topics:
+            self.bell.ring(topics)
 
     def version(self) -> tuple[int, int]:
         """Return what differs whenever anyone has committed something in between."""
@@ -267,6 +271,18 @@ class Store:
             raise self._damaged(topic, partition)
         return Stream(*row)
 
+    def streams(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Stream]:
+        """Return what some topics' partitions hold, in this order."""
+        bases = [self.base(*place) for place in places]
+        marks = ", ".join("?" * len(bases))
+        with self.using() as connection:
+            rows = connection.execute(
+                f"SELECT base, start, next, committed FROM streams WHERE base IN ({marks})",  # noqa: S608
+                bases,
+            ).fetchall()
+        found = {base: Stream(*row) for base, *row in rows}
+        return {place: found[base] for place, base in zip(places, bases, strict=True)}
+
     def ends(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
         """Return the ends of all partitions of topics, all as of one moment."""
         places = [TOPICS.index(topic) for topic in topics]
@@ -287,6 +303,7 @@ class Store:
             id = ids.get(place)
             if id is None:
                 id = self.base(topic, partition) + self.stream(topic, partition).next
+                self._appended.add(topic)
             ids[place] = id + 1
             # What sqlite3 does to find out that bytes need no adapting takes longer than to copy.
             key_ = None if key is None else bytearray(key)
@@ -366,41 +383,3 @@ def holds_log(connection: sqlite3.Connection, name: str) -> bool:
 def gone(name: str, topic: str, partition: int, offset: int, why: str) -> OffsetGone:
     """Return the error of a position that is not there."""
     return OffsetGone(f"{name}: {topic}/{partition} has no position {offset}, {why}")
-
-
-def is_busy(error: sqlite3.Error) -> bool:
-    """Tell whether another is in the way, who will be done soon."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-
-
-def log_error(name: str, error: sqlite3.Error) -> LogError:
-    """Return one of our errors for one of SQLite's."""
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)
-    kind, advice = _MEANINGS.get(code & 0xFF, (LogError, "this should not happen"))
-    return kind(f"{name}: {error}; {advice}")
-
-
-_MEANINGS: Final[dict[int, tuple[type[LogError], str]]] = {
-    sqlite3.SQLITE_FULL: (LogUnavailable, "make room, nothing is lost"),
-    sqlite3.SQLITE_IOERR: (
-        LogUnavailable,
-        "the disk refuses: look at its health, its quota and the limit on file sizes",
-    ),
-    sqlite3.SQLITE_CANTOPEN: (
-        LogUnavailable,
-        "is it a file, and may this user read and write it and its directory?",
-    ),
-    sqlite3.SQLITE_BUSY: (LogUnavailable, "another process has been writing for too long"),
-    sqlite3.SQLITE_LOCKED: (LogUnavailable, "another thread has been writing for too long"),
-    sqlite3.SQLITE_PROTOCOL: (LogUnavailable, "too many processes are opening it: try again"),
-    sqlite3.SQLITE_READONLY: (
-        LogReadOnly,
-        "this user needs write access to the file and to its directory",
-    ),
-    sqlite3.SQLITE_CORRUPT: (LogCorrupt, "the file is damaged: restore a copy"),
-    sqlite3.SQLITE_NOTADB: (
-        LogCorrupt,
-        "it is no log, or its beginning is damaged: name another file, or restore a copy",
-    ),
-    sqlite3.SQLITE_CONSTRAINT: (LogCorrupt, "the file is damaged: restore a copy"),
-}
