@@ -122,7 +122,8 @@ class Connection(asyncio.Protocol):
         if b" 200 " not in head[:20]:
             raise SystemExit(f"refused: {self._received[:500]!r}")
         self._received = b""
-        self.done.set_result(None)
+        if not self.done.done():
+            self.done.set_result(None)
 
 
 async def ask(port: int, connections: int, seconds: float, name: str) -> tuple[float, list[float]]:
