@@ -44,6 +44,7 @@ class ApiMetrics(Collector):
     def counting(self, operation: str, handler: Handler) -> Handler:
         """Return a handler whose answers are counted."""
         seconds = None if operation == "watch" else self._seconds.labels(operation)
+        counters: dict[int, Counter] = {}
 
         async def handle(request: Request) -> Response:
             began, status = time.perf_counter(), 500
@@ -55,7 +56,9 @@ class ApiMetrics(Collector):
                 status = problem.status
                 raise
             finally:
-                self._answers.labels(operation, status).inc()
+                if status not in counters:
+                    counters[status] = self._answers.labels(operation, status)
+                counters[status].inc()
                 if seconds is not None:
                     seconds.observe(time.perf_counter() - began)
 

@@ -2,6 +2,7 @@
 
 import ipaddress
 import socket
+from functools import lru_cache
 
 
 def host_name(header: str) -> str:
@@ -24,6 +25,7 @@ def is_address(name: str) -> bool:
     return True
 
 
+@lru_cache(1_000)  # asked for every request
 def is_loopback(name: str) -> bool:
     """Tell whether a name is one of this machine's own names for itself."""
     return name == "localhost" or (is_address(name) and ipaddress.ip_address(name).is_loopback)

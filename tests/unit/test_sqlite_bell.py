@@ -74,7 +74,14 @@ def test_a_commit_wakes_a_follower(sources: Sources) -> None:
 
 def test_a_ring_between_the_look_and_the_wait_is_heard() -> None:
     bell = Bell()
-    heard = bell.rung
-    bell.ring()
-    bell.wait(heard, NEVER)
-    assert bell.rung == heard + 1
+    ear = bell.listen(["requests", "rewards"])
+    ear.forget()
+    bell.ring({"requests"})
+    assert ear.wait(NEVER)
+
+
+def test_those_who_listen_to_other_topics_sleep_on() -> None:
+    bell = Bell()
+    ear = bell.listen(["requests"])
+    bell.ring({"assignments", "journal"})
+    assert not ear.wait(0)

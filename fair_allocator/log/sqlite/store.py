@@ -9,7 +9,7 @@ the headers of the few records that have some.
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import chain
 from operator import itemgetter
@@ -93,7 +93,7 @@ class Door:
     name
         What error messages call the log.
     bell
-        Rung after every commit.
+        Rung for the topics that were appended to.
     lock
         Held by whoever uses the connection.
     """
@@ -127,6 +127,8 @@ class Store:
         self.headers = HeaderTable(door.connection)
         self._door = door
         self._closed = False
+        self._appended: set[str] = set()
+        """Topics that the transaction under way has appended to."""
         if partitions is not None and not 0 < partitions <= MAX_PARTITIONS:
             raise ConfigurationError(
                 f"a log has 1 to {MAX_PARTITIONS} partitions, not {partitions}"
@@ -233,6 +235,7 @@ class Store:
         """Hold the connection and the one right to write; all that is written counts, or none."""
         with self.using() as connection:
             self._door.begin()
+            self._appended.clear()
             try:
                 yield connection
                 connection.execute("COMMIT")
@@ -241,7 +244,9 @@ class Store:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise
-        self.bell.ring()
+            topics = self._appended.copy()
+        if topics:
+            self.bell.ring(topics)
 
     def version(self) -> tuple[int, int]:
         """Return what differs whenever anyone has committed something in between."""
@@ -279,6 +284,18 @@ class Store:
             raise self._damaged(topic, partition)
         return Stream(*row)
 
+    def streams(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Stream]:
+        """Return what some topics' partitions hold, in this order."""
+        bases = [self.base(*place) for place in places]
+        marks = ", ".join("?" * len(bases))
+        with self.using() as connection:
+            rows = connection.execute(
+                f"SELECT base, start, next, committed FROM streams WHERE base IN ({marks})",  # noqa: S608
+                bases,
+            ).fetchall()
+        found = {base: Stream(*row) for base, *row in rows}
+        return {place: found[base] for place, base in zip(places, bases, strict=True)}
+
     def ends(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
         """Return the ends of all partitions of topics, all as of one moment."""
         places = [TOPICS.index(topic) for topic in topics]
@@ -300,6 +317,7 @@ class Store:
             id = ids.get(place)
             if id is None:
                 id = self.base(topic, partition) + self.stream(topic, partition).next
+                self._appended.add(topic)
             ids[place] = id + 1
             if headers:
                 require_headers(headers)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Final
 
-from fair_allocator.log.base import TOPICS, Follower, Place, Record
+from fair_allocator.log.base import Follower, Place, Record
 from fair_allocator.log.sqlite.failures import gone
 from fair_allocator.log.sqlite.store import CHUNK_BYTES, Store
 from fair_allocator.log.sqlite.trim import cost
@@ -13,7 +13,7 @@ from fair_allocator.log.sqlite.trim import cost
 SHORTEST_PAUSE: Final = 0.000_5
 LONGEST_PAUSE: Final = 0.005
 """Seconds between two looks for what other processes append; an idle reader takes about 2 % of a
-core. What this process appends is seen at once (see `store.Bell`)."""
+core. What this process appends is seen at once (see `bell`)."""
 
 
 class Tail:
@@ -33,6 +33,8 @@ class Tail:
         self._store = store
         self._topics = topics
         self._seen_all_at: tuple[int, int] | None = None
+        self._ear = store.bell.listen(topics)
+        self._pause = SHORTEST_PAUSE
 
     def look_again(self) -> None:
         """Forget that everything was read."""
@@ -41,14 +43,17 @@ class Tail:
     def poll(self, timeout_seconds: float, limit: int) -> list[list[Record]]:
         """Return the next records, at most `limit`, in blocks of one place each."""
         deadline = time.monotonic() + timeout_seconds
-        bell, pause = self._store.bell, SHORTEST_PAUSE
+        ear, pause, was_rung = self._ear, self._pause, None
         while True:
-            heard = bell.rung
+            ear.forget()
             blocks = self._take(limit)
             left = deadline - time.monotonic()
+            if blocks and was_rung is not None:
+                # Look often for what other processes append, if that is where records come from.
+                self._pause = LONGEST_PAUSE if was_rung else SHORTEST_PAUSE
             if blocks or left <= 0:
                 return blocks
-            bell.wait(heard, min(pause, left))
+            was_rung = ear.wait(min(pause, left))
             pause = min(pause * 1.5, LONGEST_PAUSE)
 
     def _take(self, limit: int) -> list[list[Record]]:
@@ -92,7 +97,7 @@ class SqliteFollower(Follower):
     """See `Follower`."""
 
     def __init__(self, store: Store, positions: Mapping[Place, int]) -> None:
-        self._tail = Tail(store, TOPICS)
+        self._tail = Tail(store, tuple({topic for topic, _ in positions}))
         for (topic, partition), position in positions.items():
             first = store.stream(topic, partition).start
             if position < first:

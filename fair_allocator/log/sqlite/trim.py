@@ -2,12 +2,13 @@
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 from operator import attrgetter
 from typing import Final
 
 from fair_allocator.errors import ConfigurationError
-from fair_allocator.log.base import INPUTS, JOURNAL, TOPICS, Outgoing, Record
-from fair_allocator.log.sqlite.store import Store
+from fair_allocator.log.base import INPUTS, JOURNAL, TOPICS, Outgoing, Place, Record
+from fair_allocator.log.sqlite.store import Store, Stream
 
 VISITS: Final = 16
 """How many topics' partitions a commit looks at; with all of them it would slow down."""
@@ -52,6 +53,8 @@ class Trimmer:
         forever = retain_records is None and retain_seconds is None
         topics = (JOURNAL,) if forever else TOPICS
         self._round = deque((t, p) for t in topics for p in range(store.partitions))
+        self._clean: dict[Place, int] = {}
+        """Starts below which nothing is left to delete."""
 
     def step(self, grown: int, now: int) -> None:
         """Trim a little, within a transaction; the log has grown that many bytes since the last.
@@ -60,17 +63,21 @@ class Trimmer:
         file stops growing.
         """
         budget = 2 * grown + SPARE_BYTES
-        for _ in range(min(VISITS, len(self._round))):
-            budget -= self._visit(*self._round[0], budget, now)
+        visited = list(islice(self._round, VISITS))
+        for place, stream in self._store.streams(visited).items():
+            budget -= self._visit(place, stream, budget, now)
             if budget <= 0:
                 # There is more to delete here: come back to it first.
                 return
             self._round.rotate(-1)
 
-    def _visit(self, topic: str, partition: int, budget: int, now: int) -> int:
+    def _visit(self, place: Place, stream: Stream, budget: int, now: int) -> int:
         """Trim one topic's partition; return the bytes deleted."""
-        base, connection = self._store.base(topic, partition), self._store.connection
-        hidden = base + self._new_start(topic, partition, budget // ROW_BYTES, now)
+        start = self._new_start(*place, stream, budget // ROW_BYTES, now)
+        if self._clean.get(place) == start:
+            return 0
+        base, connection = self._store.base(*place), self._store.connection
+        hidden = base + start
         oldest, rows, size = connection.execute(
             "SELECT min(id), count(*), total(size) FROM"
             " (SELECT id, ? + ifnull(length(value), 0) AS size FROM records"
@@ -78,6 +85,7 @@ class Trimmer:
             (ROW_BYTES, base, hidden, budget // ROW_BYTES + 1),
         ).fetchone()
         if not rows:
+            self._clean[place] = start
             return 0
         if size > budget:
             rows = max(1, int(rows * budget / size))
@@ -86,8 +94,7 @@ class Trimmer:
         self._store.headers.delete(oldest, end)
         return int(size)
 
-    def _new_start(self, topic: str, partition: int, rows: int, now: int) -> int:
-        stream = self._store.stream(topic, partition)
+    def _new_start(self, topic: str, partition: int, stream: Stream, rows: int, now: int) -> int:
         if topic == JOURNAL:
             return stream.start
         done = stream.next
