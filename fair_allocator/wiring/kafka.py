@@ -90,8 +90,10 @@ def kafka_settings(configuration: Configuration) -> KafkaSettings:
         If the password cannot be told, or a name is not one for Kafka.
     """
     kafka = configuration.kafka
-    password = secret_of("kafka.sasl_password", kafka.sasl_password, kafka.sasl_password_file)
-    if kafka.security_protocol.startswith("SASL") and not password:
+    sasl, password = kafka.security_protocol.startswith("SASL"), ""
+    if sasl:
+        password = secret_of("kafka.sasl_password", kafka.sasl_password, kafka.sasl_password_file)
+    if sasl and not password:
         raise ConfigurationError(
             f"kafka.security_protocol {kafka.security_protocol} needs a password: give it in "
             "FAIR_ALLOCATOR_KAFKA__SASL_PASSWORD or kafka.sasl_password_file"

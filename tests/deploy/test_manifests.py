@@ -86,6 +86,61 @@ def test_the_service_runs_as_the_image_s_user_and_writes_nowhere() -> None:
         assert COMPOSE["services"][name]["read_only"]
 
 
+def test_no_secret_is_in_the_environment() -> None:
+    """Whoever sees a process, or its crash report, sees its environment."""
+    pod = stateful()["template"]["spec"]
+    files = {volume["name"]: volume["secret"] for volume in pod["volumes"] if "secret" in volume}
+    assert {secret["defaultMode"] for secret in files.values()} == {0o440}
+    assert pod["securityContext"]["fsGroup"] == pod["securityContext"]["runAsGroup"]
+    for container in (*pod["initContainers"], *pod["containers"]):
+        mounts = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
+        for each in container["env"]:
+            assert not each["name"].endswith(("PASSWORD", "TOKEN"))
+            if each["name"].endswith("_FILE"):
+                assert mounts[str(Path(each["value"]).parent)] in files
+
+
+def test_topics_are_created_by_a_user_of_their_own() -> None:
+    pod = stateful()["template"]["spec"]
+
+    def secrets(container: dict[str, Any]) -> set[str]:
+        from_keys = [each.get("valueFrom", {}).get("secretKeyRef") for each in container["env"]]
+        return {key["name"] for key in from_keys if key}
+
+    (topics,), (service,) = pod["initContainers"], pod["containers"]
+    assert secrets(topics).isdisjoint(secrets(service))
+    mounted = [{each["name"] for each in some["volumeMounts"]} for some in (topics, service)]
+    assert not {"kafka", "http"} & mounted[0]
+    assert "kafka-topics" not in mounted[1]
+
+
+def test_a_pod_is_bounded_and_has_no_token_for_the_cluster() -> None:
+    pod = stateful()["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    for container in (*pod["initContainers"], *pod["containers"]):
+        assert {"memory", "ephemeral-storage"} <= container["resources"]["limits"].keys()
+    assert all("sizeLimit" in each["emptyDir"] for each in pod["volumes"] if "emptyDir" in each)
+
+
+def test_the_network_lets_in_and_out_only_what_is_named() -> None:
+    policy = loaded(DEPLOY / "kubernetes" / "networkpolicy.yaml")["spec"]
+    assert set(policy["policyTypes"]) == {"Ingress", "Egress"}
+    assert policy["podSelector"]["matchLabels"] == stateful()["selector"]["matchLabels"]
+    for rule in policy["ingress"]:
+        assert [port["port"] for port in rule["ports"]] == ["http"]
+        assert all(peer["namespaceSelector"]["matchLabels"] for peer in rule["from"])
+    for rule in policy["egress"]:
+        assert rule["ports"]
+        assert all(peer["namespaceSelector"]["matchLabels"] for peer in rule["to"])
+
+
+def test_prometheus_asks_with_the_token() -> None:
+    pod = stateful()["template"]["spec"]
+    (token,) = (each["secret"] for each in pod["volumes"] if each["name"] == "http")
+    (endpoint,) = loaded(DEPLOY / "kubernetes" / "podmonitor.yaml")["spec"]["podMetricsEndpoints"]
+    assert endpoint["authorization"]["credentials"]["name"] == token["secretName"]
+
+
 def test_compose_builds_an_image_once_and_asks_no_registry_for_it() -> None:
     """Two services that build one tag are built at the same time, and the second one fails."""
     services = COMPOSE["services"]
