@@ -237,7 +237,8 @@ class _Partition:
         return False
 
     def _collect(self) -> None:
-        for outgoing in self._shard.cut():
+        # That time is held back may be published before anything is folded, which cuts nothing.
+        for outgoing in (*self._shard.cut(), *self._shard.take_published()):
             if outgoing.topic == "assignments" and not _is_checkpoint(outgoing.value):
                 self._decided.append(outgoing.value)
 

@@ -35,9 +35,18 @@ _REASONS: Final = ("fairness", "learner")
 _COUNTS: Final = ("joined", "pulls", "forced", "observed", "pending")
 _LINES: Final = ("base", "slope", "unit", "missed", "last")
 
+_SINCE_2: Final = {
+    "": ("clock", "gap", "presence", "caps"),
+    "arms": ("missed", "last", "away"),
+    "fairness": ("requests", "bank", "pause"),
+}
+"""What a state of version 1 does not have, by where it is."""
+
 
 def check_state(state: Mapping[str, Any]) -> None:
     """Refuse a state whose numbers cannot be those of a pool."""
+    if state["version"] > 1:
+        _require_keys(state)
     rounds = whole_in("rounds", state["rounds"], 0, MOST)
     whole_in("clock", state.get("clock", rounds), 0, rounds * MAX_SLOTS)
     text_in("name", state["name"])
@@ -46,6 +55,7 @@ def check_state(state: Mapping[str, Any]) -> None:
     whole_in("peak", state["peak"], -MOST, MOST)
     whole_in("violated_epochs", state["violated_epochs"], 0, MOST)
     whole_in("gap", state.get("gap", 0), 0, rounds * MAX_SLOTS)
+    text_in("learner.name", mapping_in("learner", state["learner"])["name"])
     arms = mapping_in("arms", state["arms"])
     names = _check_names(arms["names"])
     _check_columns(arms, len(names), rounds, state.get("clock", rounds))
@@ -59,6 +69,15 @@ def check_state(state: Mapping[str, Any]) -> None:
         if pending != waited:
             _refuse_arm(arms, "pending", arm, f"{waited:,}, its open requests")
     _check_presence(state.get("presence"), fairness.get("requests", "plain"), arms, names)
+
+
+def _require_keys(state: Mapping[str, Any]) -> None:
+    """Refuse a state without what only version 1 could leave out."""
+    for place, keys in _SINCE_2.items():
+        found = mapping_in(place, state[place]) if place else state
+        for key in keys:
+            if key not in found:
+                raise InvalidState(f"{place + '.' if place else ''}{key} is missing")
 
 
 def check_promise(
@@ -174,7 +193,7 @@ def _check_away(away: Any, count: int, rounds: int) -> dict[int, int]:
 def _check_departed(state: Mapping[str, Any], arms: Mapping[str, Any], rounds: int) -> None:
     """Check the sums over arms that left, and that every pull is somebody's."""
     sums = list_in("departed", state["departed"])
-    if len(sums) not in (3, 4):
+    if len(sums) != 4 and (len(sums) != 3 or state["version"] > 1):
         refuse("departed", "a list of 4", sums)
     given = whole_in("pulls", state.get("pulls", rounds), rounds, rounds * MAX_SLOTS)
     here = sum(arms["pulls"])

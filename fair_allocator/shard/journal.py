@@ -36,6 +36,12 @@ SAFE_CHANGES = 3
 
 START_OF_CHAIN = "0" * 32
 
+WRONG = (
+    *(ArithmeticError, AttributeError, LookupError),
+    *(RecursionError, TypeError, ValueError),
+)
+"""What comes of reading data that is whole and says nonsense."""
+
 
 @dataclass(slots=True)
 class Entry:
@@ -173,6 +179,11 @@ def decode_chain(
             raise JournalBroken(
                 f"{place}: entry {seq} is damaged or does not follow entry {seq - 1}"
             )
+        yield _decoded(seq, body, place), chain
+
+
+def _decoded(seq: int, body: bytes, place: str) -> Entry:
+    try:
         version, *fields = json.loads(body)
         if version > VERSION:
             raise JournalBroken(
@@ -181,4 +192,6 @@ def decode_chain(
             )
         entry = Entry(seq, *fields)
         entry.version = version
-        yield entry, chain
+    except WRONG as error:
+        raise JournalBroken(f"{place}: entry {seq} is no entry: {error!r}") from error
+    return entry

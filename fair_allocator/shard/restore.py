@@ -3,7 +3,7 @@
 Used on start, when a partition is gained, and after a commit that failed.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,6 +16,8 @@ from fair_allocator.shard.journal import (
     PIECE,
     SAFE_CHANGES,
     START_OF_CHAIN,
+    WRONG,
+    Entry,
     decode_chain,
     sequence_of,
 )
@@ -158,7 +160,7 @@ def restore(
         if older and entry.version >= SAFE_CHANGES:
             shard.table.secure()
         older = entry.version < SAFE_CHANGES
-        shard.apply(entry, at, covered)
+        _apply(shard, entry, at, covered)
         partitions = entry.partitions
         if count % 100 == 0:
             progress(f"{count:,} of {len(journal.entries):,} entries applied")
@@ -170,11 +172,22 @@ def restore(
     return shard, snapshots
 
 
+def _apply(shard: Shard, entry: Entry, chain: str, covered: Mapping[int, int]) -> None:
+    """Apply an entry; its chain is whole, but whoever can write can make a chain as well."""
+    try:
+        shard.apply(entry, chain, covered)
+    except WRONG as error:
+        raise JournalBroken(
+            f"journal {shard.partition}: entry {entry.seq} says what cannot have happened: "
+            f"{error!r}; restore the log from a backup, or import an exported state"
+        ) from error
+
+
 def _load(shard: Shard, data: bytes, offset: int) -> None:
     """Load a part of a snapshot; its bytes are as they were written, but anybody can write."""
     try:
         shard.table.load(data)
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except WRONG as error:
         raise JournalBroken(
             f"journal {shard.partition} @ {offset}: the snapshot holds what no pool can be: "
             f"{error}; restore the log from a backup, or import an exported state"

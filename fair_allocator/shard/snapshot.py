@@ -21,7 +21,7 @@ from zlib import crc32
 from fair_allocator.errors import JournalBroken
 from fair_allocator.events.wire import to_json
 from fair_allocator.log.base import JOURNAL, Outgoing
-from fair_allocator.shard.journal import ENTRY, MANIFEST, PART, in_pieces
+from fair_allocator.shard.journal import ENTRY, MANIFEST, PART, WRONG, in_pieces
 from fair_allocator.shard.shard import Shard
 from fair_allocator.text import to_bytes
 
@@ -78,13 +78,16 @@ class Manifest:
         data = unsealed(value)
         if data is None:
             return None
-        fields = json.loads(data)
-        if fields["version"] > VERSION:
-            raise JournalBroken(
-                f"{place}: a snapshot of version {fields['version']}, this release reads up to "
-                f"{VERSION}: run the release that wrote it, or a newer one"
-            )
-        return cls(**fields)
+        try:
+            fields = json.loads(data)
+            if fields["version"] > VERSION:
+                raise JournalBroken(
+                    f"{place}: a snapshot of version {fields['version']}, this release reads up "
+                    f"to {VERSION}: run the release that wrote it, or a newer one"
+                )
+            return cls(**fields)
+        except WRONG as error:
+            raise JournalBroken(f"{place}: no manifest of a snapshot: {error!r}") from error
 
 
 def _sealed(data: bytes) -> bytes:
