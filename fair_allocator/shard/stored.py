@@ -23,9 +23,11 @@ def check_hosted(state: Any) -> None:
         for tag in list_in(f"tags of {arm!r}", tags):
             text_in(f"tags of {arm!r}", tag)
     for asked in list_in("asked", state.get("asked", [])):
-        _check_asked("asked", list_in("asked", asked, 4))
+        _check_asked("asked", list_in("asked", asked))
     for waiter in list_in("waiting", state.get("waiting", [])):
-        *asked, instead_of, since = list_in("waiting", waiter, 6)
+        if len(list_in("waiting", waiter)) not in (6, 7):
+            refuse("waiting", "requests of 6 or 7 fields", waiter)
+        *asked, instead_of, since = waiter
         _check_asked("waiting", asked)
         text_in("waiting", instead_of)
         whole_in("waiting", since, 0, LATEST)
@@ -46,13 +48,20 @@ def _check_hosting(state: Mapping[str, Any]) -> None:
 
 
 def _check_asked(key: str, asked: list[Any]) -> None:
-    """Check a request as it came: offset, time, key and value."""
-    offset, timestamp, name, value = asked
+    """Check a request as it came: offset, time, key and value, and headers if it has any."""
+    if len(asked) not in (4, 5):
+        refuse(key, "requests of 4 or 5 fields", asked)
+    offset, timestamp, name, value, *headers = asked
     whole_in(key, offset, 0, MOST)
     whole_in(key, timestamp, -LATEST, LATEST)
     text_in(key, value)
     if name is not None and any(ord(letter) > 255 for letter in text_in(key, name)):
         refuse(key, "keys in bytes", name)
+    for header in list_in(key, headers[0]) if headers else ():
+        header_name, header_value = list_in(key, header, 2)
+        text_in(key, header_name)
+        if any(ord(letter) > 255 for letter in text_in(key, header_value)):
+            refuse(key, "headers in bytes", header_value)
 
 
 def check_open(clocks: list[int], open_assignments: int) -> None:
