@@ -49,6 +49,8 @@ class Partition:
         """What the last input brings about and was not yet taken in."""
         self._cause: tuple[Record, Json] | None = None
         """The request or control that the next records are about, until one is its own."""
+        self._made_room_for: Record | None = None
+        """The request for which the oldest assignments of its pool expired, if need be."""
         self._held: tuple[int, Json] = 0, {}
         """What inputs below some offsets count as of at most."""
         records = [json.loads(each.value or b"") for each in client.read("assignments", partition)]
@@ -267,15 +269,24 @@ class Partition:
         ids = request.get("request_id"), request["pool"]
         require(ids == (event["request_id"], event["pool"]), "I1: of another request:", event)
         self._step_until(lambda: False)
-        self._cause = None
         life = self.pools.get(event["pool"])
         require(life is not None, "I1: not made:", event)
         assert life is not None
+        self._make_room(life, event["pool"])
+        self._cause = None
         every = max(self._rules.standing_every, 10 * len(life.arms))
         require(record.offset - life.stood < every, "no standing before", event)
-        if life.recall(request["request_id"]) is None:
-            life.make_room(self._rules.pending)
         return record, {**request, "offset": record.offset}
+
+    def _make_room(self, life: Life, name: str) -> None:
+        """Make room for the request that is being read, once: what it frees may be given again."""
+        if self._cause is None or self._cause[0] is self._made_room_for:
+            return
+        record, request = self._cause
+        if record.topic == "requests" and request["pool"] == name:
+            self._made_room_for = record
+            if life.recall(request["request_id"]) is None:
+                life.make_room(self._rules.pending)
 
     def _follow_assignment(self, event: Json) -> None:
         if "request_offset" in event:
@@ -307,6 +318,8 @@ class Partition:
             return told == life.away() and (key in life.waiting or key in life.again)
 
         self._step_until(happened)
+        if not happened():
+            self._make_room(life, event["pool"])
         waiter = life.waiting.get(key)
         request = life.again.get(key) if waiter is None else waiter.request
         require(request is not None, "I1: decides what does not wait:", event)
