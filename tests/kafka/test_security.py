@@ -149,7 +149,9 @@ def _said(cause: str, client: str) -> set[str]:
 def test_a_password_comes_from_a_file(tmp_path: Path) -> None:
     secret = tmp_path / "password"
     secret.write_text(f"{PASSWORD}\n")
-    configuration = Configuration.model_validate({"kafka": {"sasl_password_file": str(secret)}})
+    kafka = {"security_protocol": "SASL_SSL", "sasl_username": "u"}
+    kafka["sasl_password_file"] = str(secret)
+    configuration = Configuration.model_validate({"kafka": kafka})
     settings = kafka_settings(configuration)
     assert settings.security.password == PASSWORD
     assert PASSWORD not in f"{settings!r}{settings}{configuration!r}"
@@ -157,7 +159,11 @@ def test_a_password_comes_from_a_file(tmp_path: Path) -> None:
 
 def test_a_password_given_twice_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "fair-allocator.toml"
-    file.write_text('kafka.sasl_password_file = "somewhere"\n')
+    file.write_text(
+        'kafka.security_protocol = "SASL_SSL"\n'
+        'kafka.sasl_username = "u"\n'
+        'kafka.sasl_password_file = "somewhere"\n'
+    )
     with pytest.raises(ConfigurationError, match="give one of them"):
         kafka_settings(load(file, {VARIABLE: PASSWORD}))
 
