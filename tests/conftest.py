@@ -1,5 +1,6 @@
 """What tests of several folders share."""
 
+import asyncio
 import gc
 import warnings
 from collections.abc import Iterator
@@ -70,6 +71,18 @@ def broker(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator
     folder = (base if worker_id == "master" else base.parent) / "broker"
     with shared_broker(folder) as address:
         yield address
+
+
+@pytest.fixture(autouse=True)
+def _no_loop_of_the_browser(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Hide the event loop that Playwright leaves running in a worker, except from its own tests."""
+    running = asyncio._get_running_loop()
+    if running is None or "browser" in request.fixturenames:
+        yield
+        return
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(running)
 
 
 @pytest.fixture(autouse=True)
