@@ -6,8 +6,9 @@ which the input topics were interleaved is taken from the published records them
 
 A request may be decided long after it was read, or be refused after it was answered or has waited.
 So one that was refused at once is folded, too, unless it was refused for what it is by itself: that
-may depend on limits and on the time of day. Where it stood among the rewards is not published; they
-are folded in the order of their times, as a poll hands them over.
+may depend on limits and on the time of day. Where a refused input stood among the rewards is not
+published. One that no pool looked at changed nothing, so it is passed over first; others are folded
+in the order of their times, as a poll hands them over.
 
 Releases before 0.2 refused the requests of a paused pool, and published where every arm stands
 after every control. Such a record is held against where the arms stand now.
@@ -203,7 +204,10 @@ class _Partition:
             for record in self._inputs[topic].up_to(published["folded"][topic]):
                 quiet = topic == "rewards" or self._refusal_of(record) is not None
                 (block if quiet else causes).append(record)
-            if block:
+            if topic != "rewards" and all(map(self._is_nothing, block)):
+                for record in block:
+                    self._fold(record)
+            elif block:
                 before.append(block)
         for record in (*(by_time(before) if before else ()), *causes):
             self._fold(record)
@@ -222,19 +226,22 @@ class _Partition:
 
     def _fold(self, record: Record) -> None:
         """Fold an input, or pass it over if it was refused before a pool looked at it."""
-        reason = self._refusal_of(record)
-        if reason is not None and self._is_passed_over(record, reason):
+        if self._is_nothing(record) or self._was_refused_while_paused(record):
             self._shard.offsets[record.topic] = record.offset + 1
         else:
             self._shard.fold([record], record.timestamp)
 
-    def _is_passed_over(self, record: Record, reason: Refusal) -> bool:
-        if record.topic == "controls" or reason in BY_ITSELF:
-            return True
-        if reason is Refusal.PAUSED:
-            hosted = self._shard.table.hosted(json.loads(record.value or b"")["pool"])
-            return hosted is None or hosted.hosting.when_busy == "wait"
-        return False
+    def _is_nothing(self, record: Record) -> bool:
+        """Tell whether an input was refused without changing anything, whatever went before."""
+        reason = self._refusal_of(record)
+        return reason in BY_ITSELF or (reason is not None and record.topic == "controls")
+
+    def _was_refused_while_paused(self, record: Record) -> bool:
+        """Tell whether a request was refused by a pool that would let it wait today."""
+        if self._refusal_of(record) is not Refusal.PAUSED:
+            return False
+        hosted = self._shard.table.hosted(json.loads(record.value or b"")["pool"])
+        return hosted is None or hosted.hosting.when_busy == "wait"
 
     def _collect(self) -> None:
         # That time is held back may be published before anything is folded, which cuts nothing.

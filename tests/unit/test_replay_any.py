@@ -1,6 +1,9 @@
 """`audit --replay` of requests that name arms, wait, are declined and decided again."""
 
+import json
 import random
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -84,3 +87,30 @@ def test_late_decisions_are_decided_again(
     assert site.events("assignments", "waiting")
     late = [each for each in site.events("assignments") if "request_offset" in each]
     assert any("instead_of" in each for each in late)
+
+
+@pytest.mark.parametrize(
+    ("topic", "refused"),
+    [("controls", {"action": "wake", "arms": ["nobody"]}), ("requests", {"slots": "many"})],
+)
+def test_refused_inputs_stood_before_a_reward_of_an_earlier_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], topic: str, refused: dict[str, Any]
+) -> None:
+    site = Site.made(tmp_path, CROWD.replace("timeout = 0.", "timeout = 3600."))
+    every_place = {"eligible": ["ann"], "slots": 1}
+    site.send("requests", "crowd", *({"request_id": f"r{n}", **every_place} for n in range(3)))
+    site.send(topic, "crowd", refused)
+    site.serve()
+    assert site.events("assignments", "waiting")
+    assert site.events("dead-letters")
+    value = json.dumps({"pool": "crowd", **refused}).encode()
+    with closing(sqlite3.connect(tmp_path / "log.db")) as database, database:
+        changed = database.execute(
+            "UPDATE records SET timestamp = timestamp + 1000 WHERE value = ?", (value,)
+        )
+        assert changed.rowcount == 1
+    site.send("rewards", "crowd", {"request_id": "r0", "arm": "ann", "value": 1.0})
+    site.serve()
+    last = site.events("assignments", "assignment")[-1]
+    assert (last["request_id"], last["folded"]["rewards"]) == ("r2", 1)
+    assert site("audit", "--replay") == 0, capsys.readouterr().out
