@@ -4,56 +4,37 @@ One durable append takes about as long for a hundred records as for one. While i
 further records gather, so the more clients there are, the less each of them costs.
 """
 
-import logging
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Final
 
-from fair_allocator.errors import FairAllocatorError
 from fair_allocator.front.answers import Answers
+from fair_allocator.front.log_thread import LogThread
 from fair_allocator.front.waiting import Receipt
 from fair_allocator.log.base import Incoming, LogClient
-
-logger = logging.getLogger(__name__)
 
 MOST_RECORDS: Final = 1_000
 MOST_BYTES: Final = 4 * 2**20
 """What is appended at once at most."""
 
-LONGEST_PAUSE: Final = 2.0
-"""Seconds between two attempts to reach a log that is away."""
-
-CONNECTING: Final = "there is no connection to the log yet"
-ENDING: Final = "the server is shutting down"
-
 Item = tuple[Incoming, Receipt]
 
 
-class Appender:
-    """Appends on a thread of its own, through a client that `open_client` makes.
+class Appender(LogThread):
+    """Appends through a client that `open_client` makes.
 
     Attributes
     ----------
-    away
-        Why nothing can be appended now; "" if it can.
     appends, records
         How many appends there were, and how many records in all of them.
     """
 
     def __init__(self, open_client: Callable[[], LogClient], answers: Answers) -> None:
-        self.away = CONNECTING
+        super().__init__("appending", "append records", open_client)
         self.appends = self.records = 0
-        self._open_client = open_client
         self._answers = answers
         self._gathered: SimpleQueue[Item | None] = SimpleQueue()
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="appending", daemon=True)
-
-    def start(self) -> None:
-        """Begin to connect."""
-        self._thread.start()
 
     def submit(self, record: Incoming, receipt: Receipt) -> None:
         """Append a record soon; its receipt is told when it is durable, or may be lost."""
@@ -61,52 +42,21 @@ class Appender:
 
     def stop(self) -> None:
         """End after the append under way; what has gathered is refused."""
-        self.away = ENDING
-        self._ending.set()
+        super().stop()
         self._gathered.put(None)
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether its thread runs."""
-        return self._thread.is_alive()
-
-    def join(self, seconds: float) -> None:
-        """Wait for the end, but no longer than that."""
-        self._thread.join(seconds)
 
     # -- on its own thread --------------------------------------------------------------------
 
-    def _run(self) -> None:
-        pause = 0.0
-        while not self._ending.wait(pause):
-            try:
-                with self._open_client() as client:
-                    pause = 0.0
-                    self._set_away("")
-                    self._append_on(client)
-            except FairAllocatorError as error:
-                # What the client has sent may have arrived or not: the next one starts afresh.
-                logger.warning("records cannot be appended: %s", error)
-                self._set_away(str(error))
-            except Exception:
-                logger.exception("the appender failed")
-                self._set_away("the log cannot be written, see the server's messages")
-            self._refuse_gathered()
-            pause = min(LONGEST_PAUSE, 0.05 + 2 * pause)
-        self._refuse_gathered()
-
-    def _set_away(self, why: str) -> None:
-        if not self._ending.is_set():
-            self.away = why
-
-    def _append_on(self, client: LogClient) -> None:
-        """Append until the end; raises if the log fails."""
+    def _work(self, client: LogClient) -> None:
+        self._works()
+        self._set_away("")
         while not self._ending.is_set():
             items = self._take()
             if items:
                 try:
                     self._append(client, items)
                 except BaseException as error:
+                    # It may have arrived or not: the next client starts afresh.
                     self._answers.fail([receipt for _, receipt in items], str(error))
                     raise
 
@@ -146,7 +96,8 @@ class Appender:
                 item = self._gathered.get_nowait()
         return items
 
-    def _refuse_gathered(self) -> None:
+    def _after_failure(self) -> None:
+        """Refuse what has gathered."""
         refused: list[Receipt] = []
         with suppress(Empty):
             while True:

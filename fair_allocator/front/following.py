@@ -1,12 +1,11 @@
 """The thread that follows the outputs: every committed record, in order, to those who listen."""
 
 import logging
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
-from fair_allocator.errors import FairAllocatorError, OffsetGone
-from fair_allocator.front.appending import CONNECTING, ENDING, LONGEST_PAUSE
+from fair_allocator.errors import OffsetGone
+from fair_allocator.front.log_thread import LogThread
 from fair_allocator.log.base import OUTPUTS, Follower, LogClient, Place, Record
 
 logger = logging.getLogger(__name__)
@@ -31,17 +30,15 @@ class Listener(Protocol):
         """Hear of records, those of a place in their order."""
 
 
-class Following:
-    """Follows the outputs on a thread of its own, through a client that `open_client` makes.
+class Following(LogThread):
+    """Follows the outputs through a client that `open_client` makes.
 
     It begins `look_back` records before the end of each partition, so that a process that was
-    restarted knows the answers of a moment ago.
+    restarted knows the answers of a moment ago. It counts as away until it has heard all that was
+    there at the start.
 
     Attributes
     ----------
-    away
-        Why the outputs cannot be followed now; "" if they are, and all that was there at the start
-        was heard.
     positions
         The position of each place after what was heard.
     """
@@ -49,60 +46,25 @@ class Following:
     def __init__(
         self, open_client: Callable[[], LogClient], listeners: Sequence[Listener], look_back: int
     ) -> None:
-        self.away = CONNECTING
+        super().__init__("following", "follow the outputs", open_client)
         self.positions: Mapping[Place, int] = {}
-        self._open_client = open_client
         self._listeners = listeners
         self._look_back = look_back
         self._behind: dict[Place, int] = {}
         """The ends that were there at the start, where they were not reached yet."""
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="following", daemon=True)
-
-    def start(self) -> None:
-        """Begin to connect."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End after the poll under way."""
-        self.away = ENDING
-        self._ending.set()
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether its thread runs."""
-        return self._thread.is_alive()
-
-    def join(self, seconds: float) -> None:
-        """Wait for the end, but no longer than that."""
-        self._thread.join(seconds)
 
     # -- on its own thread --------------------------------------------------------------------
 
-    def _run(self) -> None:
-        pause = 0.0
-        while not self._ending.wait(pause):
-            try:
-                with self._open_client() as client:
-                    if not self.positions:
-                        self._look_where_to_begin(client)
-                    with client.follow(self.positions) as follower:
-                        pause = 0.0
-                        self._follow(follower)
-            except OffsetGone as error:
-                logger.warning("answers were deleted before they were read: %s", error)
-                self.positions = {}
-            except FairAllocatorError as error:
-                logger.warning("the outputs cannot be followed: %s", error)
-                self._set_away(str(error))
-            except Exception:
-                logger.exception("the follower failed")
-                self._set_away("the outputs cannot be read, see the server's messages")
-            pause = min(LONGEST_PAUSE, 0.05 + 2 * pause)
-
-    def _set_away(self, why: str) -> None:
-        if not self._ending.is_set():
-            self.away = why
+    def _work(self, client: LogClient) -> None:
+        try:
+            if not self.positions:
+                self._look_where_to_begin(client)
+            with client.follow(self.positions) as follower:
+                self._works()
+                self._follow(follower)
+        except OffsetGone as error:
+            logger.warning("answers were deleted before they were read: %s", error)
+            self.positions = {}
 
     def _look_where_to_begin(self, client: LogClient) -> None:
         positions: dict[Place, int] = {}
