@@ -43,6 +43,7 @@ COMPILED: Final = (
     "fair_allocator/core/learners/base.py",
     "fair_allocator/core/learners/known.py",
     "fair_allocator/core/learners/ucb1.py",
+    "fair_allocator/events/reading.py",
     "fair_allocator/events/wire.py",
     "fair_allocator/shard/asked.py",
     "fair_allocator/shard/chain.py",

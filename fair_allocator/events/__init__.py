@@ -2,6 +2,7 @@
 
 model    what all events have in common
 inputs   what comes in: requests, rewards, declines, controls
+reading  reads requests and rewards quickly
 outputs  what goes out: assignments and what an audit needs beside them, dead letters
 """
 
@@ -17,8 +18,6 @@ from fair_allocator.events.inputs import (
     SetArms,
     controls,
     input_events,
-    read_request,
-    read_reward,
 )
 from fair_allocator.events.model import Name, Share
 from fair_allocator.events.outputs import (
@@ -42,6 +41,7 @@ from fair_allocator.events.outputs import (
     out_events,
     redelivered,
 )
+from fair_allocator.events.reading import read_request, read_reward
 
 __all__ = [
     "AssignmentEvent",

@@ -187,10 +187,10 @@ input_events: Final[dict[str, TypeAdapter[Any]]] = {
 """What reads an event, by topic."""
 
 
-# -- reading ------------------------------------------------------------------------------------
+# -- checking -----------------------------------------------------------------------------------
 
 
-def _fields_reader(model: type[Input]) -> Callable[[bytes], dict[str, Any]]:
+def _fields_checker(model: type[Input]) -> Callable[[bytes], dict[str, Any]]:
     """Return a function that reads an event's fields, checked as by the model, in half the time.
 
     Fields that the model does not know are there, too. Fields that were left out are missing.
@@ -210,9 +210,9 @@ def _fields_reader(model: type[Input]) -> Callable[[bytes], dict[str, Any]]:
     return SchemaValidator(checked).validate_json
 
 
-read_request = _fields_reader(Request)
-read_reward = _fields_reader(Reward)
-"""One of them is called for nearly every record."""
+check_request = _fields_checker(Request)
+check_reward = _fields_checker(Reward)
+"""What reads any request and any reward; `reading` is quicker with the usual ones."""
 
 REQUEST_FIELDS: Final = frozenset(Request.model_fields)
 REWARD_FIELDS: Final = frozenset(Reward.model_fields)
@@ -274,10 +274,10 @@ __all__ = [
     "Reward",
     "SetArms",
     "Tags",
+    "check_request",
+    "check_reward",
     "controls",
     "input_events",
-    "read_request",
-    "read_reward",
     "rewards",
     "unmeant",
     "unmeant_control",

@@ -1,10 +1,12 @@
 """What all events have in common."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Name = Annotated[str, Field(min_length=1, max_length=256)]
+MOST_CHARACTERS: Final = 256
+
+Name = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
 """A pool, an arm or a request id."""
 
 Share = str | int | float
