@@ -25,7 +25,19 @@ odd = st.one_of(
     st.lists(names, max_size=3),
 )
 keys = st.sampled_from(
-    "request_id pool eligible slots needs time extensions value arm type colour".split()
+    [
+        "request_id",
+        "pool",
+        "eligible",
+        "slots",
+        "needs",
+        "time",
+        "extensions",
+        "value",
+        "arm",
+        "type",
+        "colour",
+    ]
 )
 good = st.fixed_dictionaries(
     {"request_id": names, "pool": names},
@@ -57,6 +69,11 @@ ODDITIES = [
     b'{"pool":"p","request_id":"r","slots":' + b"9" * 4_000 + b"}",
     b'{"pool":"p","request_id":"r","slots":' + b"9" * 5_000 + b"}",
     b'{"pool":"p","request_id":"r","value":1}',
+    b'{"pool":"p","request_id":"r","value":1.0}',
+    b'{"pool":"p","request_id":"r","value":1.5}',
+    b'{"pool":"p","request_id":"r","value":-0.1}',
+    b'{"pool":"p","request_id":"r","value":0.5,"arm":"a"}',
+    b'{"pool":"p","request_id":"r","value":0.5,"arm":""}',
     b'{"pool":"p","request_id":"r","value":NaN}',
     b'{"pool":"p","request_id":"r","value":1e-400}',
     b'{"pool":"p","request_id":"r","value":1e400}',
