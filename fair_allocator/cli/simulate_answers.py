@@ -6,9 +6,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fair_allocator.cli.options import BadUsage, Subparsers, add_command, add_json
-from fair_allocator.cli.printing import bar, print_json, print_table, shown
-from fair_allocator.cli.simulate_options import SEED, at_least, drawn, parse_seed
+from fair_allocator.cli.options import Subparsers, add_command
+from fair_allocator.cli.printing import bar, print_json, print_table
+from fair_allocator.cli.simulate_options import add_numbers, add_outcome, drawn, plot_of
 from fair_allocator.core.quotas import parse_quota, readable
 
 if TYPE_CHECKING:
@@ -38,20 +38,13 @@ def add(kinds: Subparsers) -> None:
         _run,
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="the answers, in CSV")
-    numbers = (
+    add_numbers(
+        parser,
         ("--rounds", 10, 100_000, "requests of a run"),
         ("--slots", 1, 3, "how many answers a request wants"),
         ("--bank", 1, 1, "pulls a worker can be ahead, in the run with a bank"),
         ("--seeds", 2, 3, "how many runs, each with an order of its own"),
     )
-    for option, least, default, text in numbers:
-        parser.add_argument(
-            option,
-            type=at_least(least),
-            default=default,
-            metavar="N",
-            help=f"{text} (%(default)s)",
-        )
     parser.add_argument(
         "--quota",
         metavar="R",
@@ -62,19 +55,13 @@ def add(kinds: Subparsers) -> None:
         action="store_true",
         help="give LFG quotas by how often a worker is there, so that it aims at as many pulls",
     )
-    parser.add_argument(
-        "--seed", type=parse_seed, default=SEED, metavar="N", help="of all chance (%(default)s)"
-    )
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw a picture, .png or .svg")
-    add_json(parser)
+    add_outcome(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from fair_allocator.simulate import answers, drawing_answers, writing
 
-    plot: Path | None = arguments.plot
-    if plot is not None and plot.suffix not in (".png", ".svg"):
-        raise BadUsage(f"--plot must end in .png or .svg, got {shown(str(plot))}")
+    plot = plot_of(arguments)
     found = answers.read(arguments.file)
     quota = Fraction(1, 2 * len(found.workers))
     if arguments.quota is not None:

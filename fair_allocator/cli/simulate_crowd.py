@@ -2,12 +2,11 @@
 
 import argparse
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fair_allocator.cli.options import BadUsage, Subparsers, add_command, add_json
-from fair_allocator.cli.printing import bar, print_json, print_table, shown
-from fair_allocator.cli.simulate_options import SEED, at_least, drawn, end_of, parse_seed
+from fair_allocator.cli.options import Subparsers, add_command
+from fair_allocator.cli.printing import bar, print_json, print_table
+from fair_allocator.cli.simulate_options import add_numbers, add_outcome, drawn, end_of, plot_of
 from fair_allocator.core.quotas import parse_quota
 
 if TYPE_CHECKING:
@@ -39,21 +38,14 @@ def add(kinds: Subparsers) -> None:
         "  fair-allocator simulate crowd --workers 20 --slots 3 --quota 1/50 --bank 2 --seeds 5",
         _run,
     )
-    numbers = (
+    add_numbers(
+        parser,
         ("--workers", 1, 50, "how many there are"),
         ("--rounds", 10, 100_000, "requests of a run"),
         ("--slots", 1, 1, "how many workers a request wants"),
         ("--bank", 1, 1, "pulls a worker can be ahead, in the run with a bank"),
         ("--seeds", 2, 3, "how many runs, each with means and requests of its own"),
     )
-    for option, least, default, text in numbers:
-        parser.add_argument(
-            option,
-            type=at_least(least),
-            default=default,
-            metavar="N",
-            help=f"{text} (%(default)s)",
-        )
     parser.add_argument(
         "--available",
         type=float,
@@ -69,11 +61,7 @@ def add(kinds: Subparsers) -> None:
         action="store_true",
         help="give LFG and TSCSF-B R times P, so that they aim at as many pulls as ours",
     )
-    parser.add_argument(
-        "--seed", type=parse_seed, default=SEED, metavar="N", help="of all chance (%(default)s)"
-    )
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw a picture, .png or .svg")
-    add_json(parser)
+    add_outcome(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -86,9 +74,7 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.rounds,
         arguments.slots,
     )
-    plot: Path | None = arguments.plot
-    if plot is not None and plot.suffix not in (".png", ".svg"):
-        raise BadUsage(f"--plot must end in .png or .svg, got {shown(str(plot))}")
+    plot = plot_of(arguments)
     wanted = crowd.contestants(arguments.bank)
     crowd.check(played, wanted)
     if plot is not None:

@@ -5,6 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, ParamSpec
 
+from fair_allocator.cli.options import BadUsage, add_json
+from fair_allocator.cli.printing import shown
+
 if TYPE_CHECKING:
     from fair_allocator.simulate.figures import Curve
 
@@ -32,6 +35,35 @@ def parse_seed(text: str) -> int:
     if not 0 <= seed <= MOST:
         raise argparse.ArgumentTypeError(f"must be in 0 .. {MOST}, got {text}")
     return seed
+
+
+def add_numbers(parser: argparse.ArgumentParser, *numbers: tuple[str, int, int, str]) -> None:
+    """Declare options that take a whole number: name, least one, default and what it is."""
+    for option, least, default, text in numbers:
+        parser.add_argument(
+            option,
+            type=at_least(least),
+            default=default,
+            metavar="N",
+            help=f"{text} (%(default)s)",
+        )
+
+
+def add_outcome(parser: argparse.ArgumentParser) -> None:
+    """Declare the options on chance and on how the outcome is shown."""
+    parser.add_argument(
+        "--seed", type=parse_seed, default=SEED, metavar="N", help="of all chance (%(default)s)"
+    )
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw a picture, .png or .svg")
+    add_json(parser)
+
+
+def plot_of(arguments: argparse.Namespace) -> Path | None:
+    """Return where to draw a picture, None if none is wanted."""
+    plot: Path | None = arguments.plot
+    if plot is not None and plot.suffix not in (".png", ".svg"):
+        raise BadUsage(f"--plot must end in .png or .svg, got {shown(str(plot))}")
+    return plot
 
 
 _Drawn = ParamSpec("_Drawn")
