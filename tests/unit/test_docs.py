@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from fair_allocator import config
 from scripts.rooms import figure
 from tests.deploy.processes import awaited, environment, fetched
@@ -16,12 +18,12 @@ from tests.support.pace import scaled
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 DEADLINE = 60.0
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.M | re.S)
+def blocks(language: str, page: str = "README.md") -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
 
 
 def test_the_configuration_reference_is_current() -> None:
@@ -29,11 +31,14 @@ def test_the_configuration_reference_is_current() -> None:
     assert written == f"# Configuration\n\n{config.reference()}"
 
 
-def test_the_python_snippets_run() -> None:
-    snippets = [snippet for snippet in blocks("python") if "client" not in snippet]
-    assert len(snippets) == 2
-    for snippet in snippets:
-        exec(compile(snippet, "README.md", "exec"), {})
+@pytest.mark.parametrize("page", ["README.md", "docs/library.md"])
+def test_the_snippet_of_a_pool_runs(page: str) -> None:
+    (snippet,) = (snippet for snippet in blocks("python", page) if "client" not in snippet)
+    exec(compile(snippet, page, "exec"), {})
+
+
+def test_a_newcomer_reads_the_readme_in_a_few_minutes() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 1_500
 
 
 def test_every_relative_link_leads_somewhere() -> None:
