@@ -123,3 +123,9 @@ def test_every_module_in_the_figure_of_a_request_exists() -> None:
     for name in named:
         module = ROOT / "fair_allocator" / name
         assert module.is_dir() or module.with_suffix(".py").exists(), name
+
+
+def test_the_index_names_every_page() -> None:
+    index = (ROOT / "docs/README.md").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.name == "README.md" or f"]({page.name})" in index, page.name
