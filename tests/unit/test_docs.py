@@ -42,12 +42,6 @@ def test_a_newcomer_reads_the_readme_in_a_few_minutes() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 1_500
 
 
-def test_every_relative_link_leads_somewhere() -> None:
-    for document in (ROOT / "README.md", *ROOT.glob("docs/*.md")):
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text("utf-8")):
-            assert (document.parent / target).exists(), f"{document.name}: {target}"
-
-
 @contextmanager
 def background(
     command: list[str], folder: Path, variables: dict[str, str]
