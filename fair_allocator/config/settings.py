@@ -109,11 +109,11 @@ class LogSection(_Section):
     )
     """The file of the embedded log, relative to where the command is run."""
     partitions: Annotated[int, Field(ge=1, le=1024)] = 4
-    """Partitions of every topic, over which the pools are spread; Kafka's must have as many."""
+    """Partitions of every topic. Each pool lives on one. Kafka's topics must have as many."""
     partitioner: Partitioner = "murmur2"
     """How producers choose a record's partition from its key; "none" leaves it unchecked."""
     retain_records: _CountOrNone = 1_000_000
-    """Input and output records kept per topic partition; "none" keeps all; Kafka has its own."""
+    """Input and output records kept per topic partition; "none": all. Not used on Kafka."""
     retain_seconds: _SpanOrNone = None
     """Seconds for which input and output records are kept; "none" keeps them for ever."""
 
@@ -124,21 +124,21 @@ class KafkaSection(_Section):
     bootstrap_servers: Annotated[str, Field(min_length=1)] = _BROKERS
     """Brokers to ask first, host:port with commas between them."""
     topic_prefix: str = _KAFKA.topic_prefix
-    """What the names of the six topics begin with."""
+    """The prefix of the names of the six topics."""
     group: Annotated[str, Field(min_length=1)] = _KAFKA.group
     """The consumer group of the instances that share the work."""
     instance: str = ""
-    """Tells this instance from the others, the same after a restart; by default the host's name."""
+    """This instance's own name, the same after a restart; by default the host's name."""
     delivery: Literal["exactly_once", "at_least_once"] = "exactly_once"
     """How often an answer may be seen; "at_least_once" is quicker, see docs/kafka.md."""
     transactional_id: str = ""
-    """Under which the broker knows its transactions; by default group and instance."""
+    """The id of this instance's transactions at the broker; by default group and instance."""
     session_seconds: Annotated[float, Field(ge=1)] = _KAFKA.session_seconds
     """Seconds after which a silent instance's partitions go to the others."""
     transaction_seconds: Annotated[float, Field(ge=1)] = _KAFKA.transaction_seconds
     """Seconds after which the broker aborts a transaction that was left open."""
     request_seconds: Annotated[float, Field(ge=1)] = _KAFKA.request_seconds
-    """Seconds to wait for an answer of the broker."""
+    """Seconds to wait for an answer from the broker."""
     rebalance_seconds: Annotated[float, Field(ge=1)] = _KAFKA.rebalance_seconds
     """Seconds the group waits for an instance that is busy restoring; above `session_seconds`."""
     replication: Annotated[int, Field(ge=-1)] = -1
@@ -146,11 +146,11 @@ class KafkaSection(_Section):
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """How to connect."""
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
-    """How to prove who one is."""
+    """How the client proves its identity."""
     sasl_username: str = ""
     """The user."""
     sasl_password: SecretStr = SecretStr("")
-    """The user's password; better given by its variable, or by a file."""
+    """The user's password; better in a variable or in a file."""
     sasl_password_file: Annotated[Path | None, Field(strict=False), BeforeValidator(_none)] = None
     """A file that holds the password, in place of `sasl_password`."""
     tls_ca_file: str = ""
@@ -180,7 +180,7 @@ class ServiceSection(_Section):
     poll_seconds: _Span = _SERVICE.poll_seconds
     """Seconds a poll waits for records."""
     tick_seconds: _Span = _SERVICE.tick_seconds
-    """Seconds between clock ticks of an idle shard, by which rewards time out."""
+    """Seconds between clock ticks of an idle shard; a tick lets rewards time out."""
     stuck_seconds: _Span = 60.0
     """Seconds without a turn of the loop after which the service reports itself dead."""
     give_up_seconds: Annotated[float, Field(ge=0)] = _SERVICE.give_up_seconds
@@ -204,19 +204,19 @@ class LimitsSection(_Section):
     record_bytes: _Count = _SHARD.record_bytes
     """Bytes of the longest record that is read; a longer one is a dead letter."""
     pending_per_pool: _Count = _SHARD.pending_per_pool
-    """Assignments of a pool that wait for their reward; beyond it the oldest expire."""
+    """Assignments of a pool that wait for their reward; beyond that the oldest expire."""
     waiting_per_pool: Annotated[int, Field(ge=0)] = _SHARD.waiting_per_pool
     """Requests of a pool that wait because nobody can take them; one more is a dead letter."""
     remembered_per_pool: Annotated[int, Field(ge=0)] = _SHARD.remembered_per_pool
     """Settled requests a pool remembers, to answer a repeated one as before."""
     pools_per_shard: _Count = _SHARD.pools_per_shard
-    """Pools of one partition; beyond it no more are created on demand."""
+    """Pools of one partition; beyond that, none is created on demand."""
     arms_per_pool: _Count = _SHARD.arms_per_pool
     """Arms of one pool."""
     unknown_fields: Literal["ignore", "check", "refuse"] = "check"
     """What to do with unknown fields of events; "check" refuses those that resemble a known one."""
     clock_skew_seconds: Annotated[float, Field(ge=0)] = _SHARD.clock_skew / 1000
-    """Seconds a record's timestamp may lie ahead of the clock; beyond it is a dead letter."""
+    """Seconds a record's timestamp may be ahead of the clock; more makes it a dead letter."""
     retire_after_seconds: _SpanOrNone = None
     """Idle seconds after which a pool created on demand is kept compressed; "none": never."""
 
@@ -234,9 +234,9 @@ class ObserveSection(_Section):
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     """The address on which metrics, health and the page are served; "0.0.0.0" is everywhere."""
     port: Annotated[Annotated[int, Field(ge=0, le=65535)] | None, BeforeValidator(_none)] = 9464
-    """Its port; 0 takes any that is free, "none" serves nothing."""
+    """The port of that address; 0 takes any free one, "none" serves nothing."""
     token: SecretStr = SecretStr("")
-    """What a client must send as bearer token to see metrics and pools; none if it is empty."""
+    """The bearer token for metrics and pools; if empty, clients need no token."""
     token_file: Annotated[Path | None, Field(strict=False), BeforeValidator(_none)] = None
     """A file that holds the token, in place of `token`."""
     tokens_file: Annotated[Path | None, Field(strict=False), BeforeValidator(_none)] = None
@@ -248,9 +248,9 @@ class ObserveSection(_Section):
     max_clients: _Count = 50
     """Pages that may watch at the same time."""
     max_connections: _Count = 1_000
-    """Connections at the same time; one more closes the one that was idle or slow longest."""
+    """Connections at the same time; one more closes the one that was idle or slow for longest."""
     hosts: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)] = ()
-    """Names by which clients may call the server, besides addresses; if empty, by any name."""
+    """Host names that clients may use for the server, besides addresses; if empty, any name."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "ObserveSection":
@@ -263,15 +263,15 @@ class ApiSection(_Section):
     """Section ``api``."""
 
     enabled: Annotated[bool | None, BeforeValidator(_none)] = None
-    """Whether `run` serves the HTTP API; "none": on the embedded log it does, on Kafka not."""
+    """Whether `run` serves the HTTP API; "none": yes on the embedded log, no on Kafka."""
     max_in_flight: _Count = 10_000
-    """Events that clients wait for at the same time; beyond it they are told to come later."""
+    """Events that clients wait for at the same time; beyond that, clients must ask again later."""
     max_wait_seconds: Annotated[float, Field(gt=0, le=600)] = 60.0
     """Seconds for which a client may wait for an answer."""
     remembered_answers: _Count = 50_000
     """Requests whose answers are kept in memory, for clients that ask for them again."""
     look_back_records: Annotated[int, Field(ge=0)] = 10_000
-    """Records of each output's partition that are read at the start, to know recent answers."""
+    """Records read from the end of each output partition at the start, to know recent answers."""
     max_streams: _Count = 100
     """Streams of assignments at the same time."""
 
@@ -280,11 +280,11 @@ class MetricsSection(_Section):
     """Section ``metrics``."""
 
     max_arms_per_pool: Annotated[int, Field(ge=0)] = 100
-    """Arms of a pool that have series of their own; what covers the pool covers all its arms."""
+    """Arms of a pool with their own series; series of the pool always cover all its arms."""
     max_arms: Annotated[int, Field(ge=0)] = 5_000
-    """Arms that have series of their own, over all pools."""
+    """Arms with their own series, over all pools."""
     max_pools: Annotated[int, Field(ge=0)] = 5_000
-    """Pools that have series of their own; one that breaks its promise is always among them."""
+    """Pools with their own series; a pool that breaks its promise always has one."""
 
 
 class PoolConfiguration(PoolSettings):
@@ -297,7 +297,7 @@ class PoolConfiguration(PoolSettings):
     tolerance: Annotated[Share, BeforeValidator(_slack)] = 0
     """By how many pulls an arm may fall short of its entitlement."""
     rule: Literal["auto", "max-deficit", "earliest-deadline", "none"] = "auto"
-    """How arms that are owed are served; "none" guarantees nothing."""
+    """The rule that serves arms that are owed a pull; "none" guarantees nothing."""
     learner: _Learner = "ucb1"
     """What fills the free rounds: a name, or a table with its name and parameters."""
     reward_timeout: _SpanOrNone = None
@@ -305,15 +305,15 @@ class PoolConfiguration(PoolSettings):
     default_reward: _RewardOrNone = None
     """The reward counted at the timeout; "none" counts nothing."""
     requests: Literal["plain", "any"] = "plain"
-    """Whether requests may name arms and slots, and arms may sleep: "any"."""
+    """What requests may ask for; with "any" they may name arms and slots, and arms may sleep."""
     bank: Annotated[Count | None, BeforeValidator(_none)] = None
-    """How many pulls in advance count, so that no arm starves in any stretch; "none": all."""
+    """How many pulls in advance count; limits every arm's longest wait. "none": all count."""
     caps: dict[Name, Annotated[Share, BeforeValidator(_share)]] | None = None
-    """Most shares by arm: the learner does not choose an arm that has reached its own."""
+    """Upper shares by arm: the learner does not choose an arm that has reached its cap."""
     max_open: Annotated[Count | dict[Name, Count] | None, BeforeValidator(_none)] = None
-    """Assignments of an arm that may be open, one number or one by arm; "none": any number."""
+    """Open assignments that an arm may have, one number or one per arm; "none": any number."""
     tags: dict[Name, Tags] | None = None
-    """What arms are or can do, for requests that say what they need."""
+    """Tags of arms, such as skills; requests say in `needs` which tags they want."""
     when_busy: Literal["wait", "refuse"] = "wait"
     """What happens to a request that nobody can take now, or whose pool is paused."""
     wait_timeout: _SpanOrNone = None
