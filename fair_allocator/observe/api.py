@@ -14,6 +14,7 @@ from fair_allocator import __version__
 from fair_allocator.observe.digest import Digest, urgency
 from fair_allocator.observe.figures import PoolFigures
 from fair_allocator.observe.history import Point
+from fair_allocator.shard.noted import Noted
 
 PAGE_ROWS: Final = 50
 MOST_ROWS: Final = 500
@@ -214,7 +215,19 @@ def pool(figures: PoolFigures, wish: ClientWish, past: Iterable[Point]) -> Json:
         "requests": figures.of.terms.requests,
         "bank": figures.of.terms.bank,
         "page": _arm_page(figures, wish),
+        "recent": [_decision(each) for each in figures.of.recent],
         "past": [list(point) for point in past],
+    }
+
+
+def _decision(noted: Noted) -> Json:
+    """Return a decision with all that is said of why it was made."""
+    return {
+        **noted._asdict(),
+        "time": noted.time / 1000,
+        "picks": [
+            {**pick._asdict(), "stood": pick.stood and pick.stood._asdict()} for pick in noted.picks
+        ],
     }
 
 

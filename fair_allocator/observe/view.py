@@ -12,6 +12,7 @@ from fair_allocator.core.pool import Pool
 from fair_allocator.observe.tallies import Tallies
 from fair_allocator.shard import Shard
 from fair_allocator.shard.hosted import HostedPool
+from fair_allocator.shard.noted import MOST_NOTED, Noted, remembered
 
 
 class PoolTerms:
@@ -79,12 +80,14 @@ class PoolView:
         The longest gap that a pull has ended in the epoch in force.
     faults
         How often the learner failed since the pool was restored.
+    recent
+        Some of the last decisions, oldest first; none unless somebody watches the pool.
     """
 
     __slots__ = (
         *("asleep", "away", "base", "clock", "faults", "forced", "gap", "key", "last", "missed"),
-        *("name", "observed", "open", "partition", "paused", "peak", "pool", "pulls", "rounds"),
-        *("terms", "total", "violated_epochs", "waiting", "waiting_since"),
+        *("name", "observed", "open", "partition", "paused", "peak", "pool", "pulls", "recent"),
+        *("rounds", "terms", "total", "violated_epochs", "waiting", "waiting_since"),
     )
 
     def __init__(self, hosted: HostedPool, partition: int, before: "PoolView | None") -> None:
@@ -114,6 +117,7 @@ class PoolView:
         self.waiting_since = _oldest(hosted)
         faults = pool.faults
         self.faults = sum(faults.values()) if faults else 0
+        self.recent = _recent(hosted, before)
         self.pulls = arms.pulls.copy()
         self.forced = arms.forced.copy()
         self.observed = arms.observed.copy()
@@ -124,7 +128,8 @@ class PoolView:
 
         A decision raises `rounds`, a reward, a decline or an expiry lowers `open`, and any change
         of the pool starts an epoch. Arms that sleep or wake, requests that begin or cease to wait,
-        and a pause touch none of these, so they are compared, too. An arm becomes busy or free
+        and a pause touch none of these, so they are compared, too; and a watched pool has noted
+        something where there is anything new to show. An arm becomes busy or free
         only by a decision or a change of `open`.
         """
         pool = hosted.pool
@@ -138,6 +143,7 @@ class PoolView:
             and self.waiting_since == _oldest(hosted)
             and len(self.asleep) == len(pool.sleeping)
             and self.asleep.issuperset(pool.sleeping)
+            and not hosted.noted
         )
 
     @property
@@ -156,6 +162,18 @@ class PoolView:
         if arm in self.asleep:
             return "asleep"
         return "busy" if arm in self.away else ""
+
+
+def _recent(hosted: HostedPool, before: "PoolView | None") -> tuple[Noted, ...]:
+    """Take what a pool has noted, and return it with the last of what was taken before."""
+    if hosted.noted is None:
+        return ()
+    known = () if before is None else before.recent
+    if hosted.noted:  # which may begin with what is known already, if the watch began again
+        first = hosted.noted[0].round
+        known = (*(each for each in known if each.round < first), *hosted.noted)
+        hosted.noted.clear()
+    return known[-MOST_NOTED:]
 
 
 def _oldest(hosted: HostedPool) -> int | None:
@@ -177,6 +195,8 @@ class View:
         How many pools are kept compressed; they are not in `pools`.
     by_partition
         Whether a pool's name alone does not tell which one it is.
+    watched
+        The pools that somebody watches: they note their decisions from this view on.
     tallies
         What the loop counted so far.
     """
@@ -186,11 +206,19 @@ class View:
     pools: Mapping[Key, PoolView] = field(default_factory=dict)
     retired: int = 0
     by_partition: bool = False
+    watched: frozenset[Key] = frozenset()
     tallies: Tallies = field(default_factory=Tallies)
 
 
-def look(before: View, time: float, shards: Mapping[int, Shard], tallies: Tallies) -> View:
-    """Take the view of these shards."""
+def look(
+    before: View,
+    time: float,
+    shards: Mapping[int, Shard],
+    tallies: Tallies,
+    watched: frozenset[Key] = frozenset(),
+) -> View:
+    """Take the view of these shards, and let the watched pools note their decisions."""
+    _let_note(shards, before.watched, watched)
     pools: dict[Key, PoolView] = {}
     known, total = before.pools, 0
     by_partition = any(shard.settings.partitioner == "none" for shard in shards.values())
@@ -202,8 +230,26 @@ def look(before: View, time: float, shards: Mapping[int, Shard], tallies: Tallie
             if old is None or not old.is_of(hosted):
                 old = PoolView(hosted, partition, old)
             pools[key] = old
-    retired = total - len(pools)
-    return View(before.number + 1, time, pools, retired, by_partition, tallies.copy())
+    return View(
+        before.number + 1,
+        time,
+        pools,
+        retired=total - len(pools),
+        by_partition=by_partition,
+        watched=watched,
+        tallies=tallies.copy(),
+    )
+
+
+def _let_note(shards: Mapping[int, Shard], before: frozenset[Key], watched: frozenset[Key]) -> None:
+    """Let the watched pools note their decisions, and those no longer watched stop."""
+    for partition, name in before | watched:
+        hosted = shards[partition].table.pools.get(name) if partition in shards else None
+        if hosted is not None:
+            if (partition, name) not in watched:
+                hosted.noted = None
+            elif hosted.noted is None:
+                hosted.noted = remembered(hosted.pool)
 
 
 def only_counted(before: View, owned: Collection[int], tallies: Tallies) -> View:

@@ -1,6 +1,7 @@
 // Puts what the service says on the page. All names are data: they are only ever set as text.
 
 import { Charts } from "./charts.js";
+import { Feed } from "./feed.js";
 import { Live } from "./live.js";
 import { fill, pager } from "./table.js";
 import { clock, count, make, moment, named, number, percent, plural, say, seconds } from "./text.js";
@@ -11,6 +12,7 @@ const find = (id) => document.getElementById(id);
 
 const wish = { search: "", sort: "worst", page: 1, arm_search: "", arm_sort: "worst", arm_page: 1 };
 const charts = new Charts(find("charts"));
+const feed = new Feed(find("feed"));
 let shownPool = null;
 let fresh = true; // whether the next event carries a pool's past
 let before = null; // the overview before, for rates
@@ -276,6 +278,7 @@ function detail(pool) {
   ]);
   charts.take(pool.past, fresh || shownPool !== poolKey(pool));
   shownPool = poolKey(pool);
+  feed.show(pool);
   fill(find("arm-table"), armColumns, pool.page.rows, { key: (row) => row.name });
   pager(find("arm-pager"), pool.page, (total) => plural(total, "arm"), (page) =>
     watch({ arm_page: page }),
