@@ -57,7 +57,7 @@ def test_assignments_are_shown_as_they_come_the_newest_first(site: Watched, visi
     found = site.json("api/v1/pools/crew")["recent"]
     for row, noted in zip(rows(page).all(), reversed(found), strict=True):
         expect(row.locator("td[data-label='Round']")).to_have_text(str(noted["round"]))
-        arms = row.locator("td[data-label='Given to'] p")
+        arms = row.locator("td.words p")
         assert arms.count() == 1
         expect(arms.locator(".state")).to_have_text(noted["picks"][0]["reason"])
         expect(arms.locator("bdi").first).to_have_text(noted["picks"][0]["arm"])
@@ -76,6 +76,41 @@ def test_what_was_decided_before_somebody_watched_is_shown_as_far_as_it_is_remem
     site.ask("crew", "next")
     expect(rows(page).first.locator("th")).to_have_text("next")
     assert ids(page) == ["next", *(f"r{number}" for number in range(29, 10, -1))]
+
+
+def sentence(pick: dict[str, Any]) -> str:
+    """Return what the page says of an arm that was picked among two."""
+    stood = pick["stood"]
+    if pick["reason"] == "fairness":
+        claim = f"entitled to {stood['entitled']:.1f}, had {stood['pulls']}."
+        return f"fairness {pick['arm']} was owed a pull: {claim}"
+    return f"learner The learner chose {pick['arm']} among 2 with probability 0.5; {seen(stood)}."
+
+
+def seen(stood: dict[str, Any]) -> str:
+    if stood["mean"] is None:
+        return "it had no reward yet"
+    return f"its mean was {stood['mean']:g} over {stood['rewards']} reward"
+
+
+def test_each_says_why_in_one_sentence(site: Watched, visit: Visitor) -> None:
+    page = opened(site, visit)
+    site.ask("crew", *(f"r{number}" for number in range(9)))
+    site.await_rounds("crew", 9)
+    first = next(
+        each["request_id"]
+        for each in site.json("api/v1/pools/crew")["recent"]
+        if each["picks"][0]["arm"] == "bob"
+    )
+    site.reward("crew", **{first: 0.25})
+    site.ask("crew", *(f"s{number}" for number in range(9)))
+    expect(rows(page)).to_have_count(18)
+    noted = site.json("api/v1/pools/crew")["recent"]
+    expected = [sentence(each["picks"][0]) for each in reversed(noted)]
+    assert rows(page).locator("p").all_inner_texts() == expected
+    assert {each["picks"][0]["reason"] for each in noted} == {"fairness", "learner"}
+    site.ask("crew", "only", eligible=["bob"])
+    expect(rows(page).first.locator("p")).to_have_text("learner Only bob could take it.")
 
 
 def test_at_any_rate_a_few_of_them_are_shown(site: Watched, visit: Visitor) -> None:

@@ -3,6 +3,7 @@
 import { address } from "./request.js";
 import { fill } from "./table.js";
 import { count, make, moment, named, plural, say } from "./text.js";
+import { why } from "./why.js";
 
 const columns = [
   {
@@ -12,9 +13,9 @@ const columns = [
     },
   },
   {
-    title: "Given to",
+    title: "Given to, and why",
     show(row, cell, fresh) {
-      if (fresh) cell.replaceChildren(...row.picks.map(given));
+      if (fresh) cell.replaceChildren(...row.picks.map((pick) => given(pick, row)));
     },
     style: () => "wide words",
   },
@@ -22,8 +23,8 @@ const columns = [
   { title: "Time", text: (row) => moment(row.time) },
 ];
 
-const given = (pick) =>
-  make("p", {}, named(pick.arm), " ", make("span", { class: "state" }, pick.reason));
+const given = (pick, row) =>
+  make("p", {}, make("span", { class: "state" }, pick.reason), " ", ...why(pick, row));
 
 export class Feed {
   constructor(place) {
