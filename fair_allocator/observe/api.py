@@ -215,6 +215,7 @@ def pool(figures: PoolFigures, wish: ClientWish, past: Iterable[Point]) -> Json:
         "requests": figures.of.terms.requests,
         "bank": figures.of.terms.bank,
         "page": _arm_page(figures, wish),
+        "oldest": [{**each._asdict(), "since": each.since / 1000} for each in figures.of.oldest],
         "recent": [_decision(each) for each in figures.of.recent],
         "past": [list(point) for point in past],
     }

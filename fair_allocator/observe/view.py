@@ -6,7 +6,8 @@ columns of the pools that changed since the view before, and shares the rest wit
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 from fair_allocator.core.pool import Pool
 from fair_allocator.observe.tallies import Tallies
@@ -53,6 +54,9 @@ class PoolTerms:
         """The bound on the longest gap, filled in likewise."""
 
 
+MOST_WAITING: Final = 5
+"""Requests of a pool that are shown waiting, of which there may be very many."""
+
 Key = tuple[int, str]
 """A pool's partition and name: without a partitioner, a name may be on several."""
 
@@ -60,6 +64,14 @@ Key = tuple[int, str]
 _NOTHING_MISSED: Final[list[int]] = []
 _NOBODY_AWAY: Final[dict[int, int]] = {}
 """Shared by the views of all pools in which every arm goes by the pool's clock."""
+
+
+class WaitingRequest(NamedTuple):
+    """A request that waits `since` so many ms of record time, perhaps for another arm."""
+
+    request_id: str
+    since: int
+    instead_of: str
 
 
 class PoolView:
@@ -74,8 +86,8 @@ class PoolView:
         Where the arms' lines begin; the one of `terms` unless the pool is `moving`.
     asleep
         The arms that are asleep; those that are away and not asleep are busy.
-    waiting, waiting_since
-        How many requests wait, and since when the oldest does, in ms of record time.
+    waiting, oldest
+        How many requests wait, and the few that have waited for longest, in their order.
     gap
         The longest gap that a pull has ended in the epoch in force.
     faults
@@ -86,8 +98,19 @@ class PoolView:
 
     __slots__ = (
         *("asleep", "away", "base", "clock", "faults", "forced", "gap", "key", "last", "missed"),
-        *("name", "observed", "open", "partition", "paused", "peak", "pool", "pulls", "recent"),
-        *("rounds", "terms", "total", "violated_epochs", "waiting", "waiting_since"),
+        *(
+            "name",
+            "observed",
+            "oldest",
+            "open",
+            "partition",
+            "paused",
+            "peak",
+            "pool",
+            "pulls",
+            "recent",
+        ),
+        *("rounds", "terms", "total", "violated_epochs", "waiting"),
     )
 
     def __init__(self, hosted: HostedPool, partition: int, before: "PoolView | None") -> None:
@@ -114,7 +137,7 @@ class PoolView:
         self.last = arms.last.copy()
         self.gap = pool.gap_at_pulls
         self.waiting = len(hosted.waiting)
-        self.waiting_since = _oldest(hosted)
+        self.oldest = _oldest(hosted)
         faults = pool.faults
         self.faults = sum(faults.values()) if faults else 0
         self.recent = _recent(hosted, before)
@@ -140,11 +163,16 @@ class PoolView:
             and self.terms.epoch == pool.epoch
             and self.paused == hosted.hosting.paused
             and self.waiting == len(hosted.waiting)
-            and self.waiting_since == _oldest(hosted)
+            and self.oldest == _oldest(hosted)
             and len(self.asleep) == len(pool.sleeping)
             and self.asleep.issuperset(pool.sleeping)
             and not hosted.noted
         )
+
+    @property
+    def waiting_since(self) -> int | None:
+        """Since when the oldest request waits, in ms of record time."""
+        return self.oldest[0].since if self.oldest else None
 
     @property
     def busy(self) -> int:
@@ -176,9 +204,14 @@ def _recent(hosted: HostedPool, before: "PoolView | None") -> tuple[Noted, ...]:
     return known[-MOST_NOTED:]
 
 
-def _oldest(hosted: HostedPool) -> int | None:
-    """Return since when the oldest request waits; they wait in their order."""
-    return next(iter(hosted.waiting.values())).since if hosted.waiting else None
+def _oldest(hosted: HostedPool) -> tuple[WaitingRequest, ...]:
+    """Return the requests that have waited for longest; they wait in their order."""
+    if not hosted.waiting:
+        return ()
+    first = islice(hosted.waiting.values(), MOST_WAITING)
+    return tuple(
+        WaitingRequest(each.asked.request_id, each.since, each.instead_of) for each in first
+    )
 
 
 @dataclass(frozen=True, slots=True)

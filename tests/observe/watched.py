@@ -83,6 +83,9 @@ class Watched:
     def control(self, pool: str, action: str, **settings: Any) -> None:
         self._append("controls", pool, [{"action": action, **settings}])
 
+    def decline(self, pool: str, request_id: str) -> None:
+        self._append("rewards", pool, [{"type": "declined", "request_id": request_id}])
+
     def send(self, topic: str, value: bytes) -> None:
         self.client.append(topic, b"any", value)
 

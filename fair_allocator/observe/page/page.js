@@ -1,7 +1,7 @@
 // Puts what the service says on the page. All names are data: they are only ever set as text.
 
 import { Charts } from "./charts.js";
-import { Feed } from "./feed.js";
+import { Feed, showWaiting } from "./feed.js";
 import { Live } from "./live.js";
 import { fill, pager } from "./table.js";
 import { clock, count, make, moment, named, number, percent, plural, say, seconds } from "./text.js";
@@ -279,6 +279,7 @@ function detail(pool) {
   charts.take(pool.past, fresh || shownPool !== poolKey(pool));
   shownPool = poolKey(pool);
   feed.show(pool);
+  showWaiting(find("waiting"), pool);
   fill(find("arm-table"), armColumns, pool.page.rows, { key: (row) => row.name });
   pager(find("arm-pager"), pool.page, (total) => plural(total, "arm"), (page) =>
     watch({ arm_page: page }),
