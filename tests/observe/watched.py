@@ -4,11 +4,13 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from fair_allocator.config import MetricsSection
+from fair_allocator.config import Configuration, LogSection, MetricsSection
+from fair_allocator.front.front import Front
 from fair_allocator.log.base import Incoming
 from fair_allocator.log.sqlite import SqliteClient, SqliteLog
 from fair_allocator.observe.health import Health
@@ -22,6 +24,7 @@ from fair_allocator.web.application import Application
 from fair_allocator.web.bounds import Bounds
 from fair_allocator.web.server import Server
 from fair_allocator.web.tokens import Token, Tokens
+from fair_allocator.wiring import open_client
 from tests.deploy.processes import awaited
 from tests.observe.scraped import Samples, parsed
 from tests.support.pace import scaled
@@ -42,11 +45,15 @@ def page_server(
     bounds: Bounds | None = None,
     port: int = 0,
     pages: int = MOST_PAGES,
+    api_on: Path | None = None,
 ) -> tuple[Server, Reporter]:
-    """Return a server of what is observed, and its reporter."""
+    """Return a server of what is observed, with the API on a log if wanted, and its reporter."""
     access, bounds, reporter = access or Access(), bounds or Bounds(), Reporter(observer, caps)
-    part = Pages(reporter, Health(observer, 60.0), access, pages).part
-    return Server("127.0.0.1", port, Application([part], access, bounds), bounds), reporter
+    parts = [Pages(reporter, Health(observer, 60.0), access, pages).part]
+    if api_on is not None:
+        settings = Configuration(log=LogSection(path=api_on, partitions=1))
+        parts.insert(0, Front(settings, partial(open_client, settings), access).part)
+    return Server("127.0.0.1", port, Application(parts, access, bounds), bounds), reporter
 
 
 class Watched:
@@ -116,8 +123,9 @@ def watched(
     port: int = 0,
     partitions: int = 1,
     partitioner: str = "murmur2",
+    api: bool = False,
 ) -> Iterator[Watched]:
-    """Serve a log in `folder` and a page."""
+    """Serve a log in `folder` and a page, with the API if that is wanted on its one partition."""
     file = {name: FilePool(settings, "1") for name, settings in (pools or {}).items()}
     settings = ServiceSettings(
         shard=ShardSettings(partitions=partitions, partitioner=partitioner),
@@ -129,7 +137,9 @@ def watched(
     service = Service(
         SqliteLog(path, partitions), settings, heartbeat=observer.beat, probe=observer
     )
-    server, reporter = page_server(observer, caps, access, bounds, port, pages)
+    server, reporter = page_server(
+        observer, caps, access, bounds, port, pages, path if api else None
+    )
     loop = threading.Thread(target=service.run)
     with server.running(), SqliteClient(path, partitions) as client:
         loop.start()
