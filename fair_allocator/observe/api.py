@@ -236,20 +236,17 @@ def _arm_page(figures: PoolFigures, wish: ClientWish) -> Json:
     names, of = figures.of.terms.names, figures.of
     wanted = wish.arm_search.casefold()
     found: Sequence[int] = range(len(names))
+    if wish.arm_sort == "worst":
+        found = _least_above_quota(figures)
     if wanted:
         found = [arm for arm in found if wanted in names[arm].casefold()]
-    if wish.arm_sort == "worst":
-        # Only those beyond the bound change places, so that the others can be read in peace.
-        if of.terms.bound is not None and figures.broken:
-            beyond = np.maximum(figures.short - of.terms.bound, 0).tolist()
-            found = sorted(found, key=beyond.__getitem__, reverse=True)
-    elif wish.arm_sort == "name":
+    if wish.arm_sort == "name":
         found = sorted(found, key=names.__getitem__)
     elif wish.arm_sort == "pulls":
         found = sorted(found, key=of.pulls.__getitem__, reverse=True)
     elif wish.arm_sort == "quota":
         found = sorted(found, key=figures.quota, reverse=True)
-    else:
+    elif wish.arm_sort == "mean":
         found = sorted(found, key=lambda arm: -(figures.mean(arm) or 0.0))
     rows, page, pages = _cut(found, wish.arm_page, wish.size)
     return {
@@ -258,6 +255,20 @@ def _arm_page(figures: PoolFigures, wish: ClientWish) -> Json:
         "pages": pages,
         "rows": [_arm_row(figures, arm) for arm in rows],
     }
+
+
+def _least_above_quota(figures: PoolFigures) -> list[int]:
+    """Return the arms, those with the fewest pulls above their entitlement first.
+
+    Arms that are owed nothing and have no quota come last. An arm at its quota goes up by a pull
+    and down again, so one pull above counts as none: such arms keep their places and can be read.
+    """
+    above = -figures.short
+    spare = np.maximum(above - 1, np.minimum(above, 0))
+    slope = figures.of.terms.slope
+    promised = np.fromiter(map(bool, slope), dtype=bool, count=len(slope))
+    order: list[int] = np.lexsort((spare, ~promised & (spare >= 0))).tolist()
+    return order
 
 
 def _arm_row(figures: PoolFigures, arm: int) -> Json:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.deploy.processes import awaited
 from tests.observe.conftest import Visitor
 from tests.observe.watched import Watched, reading, watched
 
@@ -45,8 +46,7 @@ def until_noted(site: Watched, page: Page, pool: str) -> None:
     """Wait until the loop has heard that somebody watches a pool."""
     expect(feed(page).locator(".note")).to_contain_text("Nothing was decided")
     (shard,) = site.service.shards.values()
-    while shard.table.pools[pool].noted is None:
-        page.wait_for_timeout(20)
+    awaited(lambda: shard.table.pools[pool].noted is not None or None, "a pool that notes")
 
 
 def test_assignments_are_shown_as_they_come_the_newest_first(site: Watched, visit: Visitor) -> None:

@@ -76,8 +76,9 @@ const waitingColumns = [
     show(row, cell, fresh) {
       if (!fresh) return;
       if (row.instead_of) cell.replaceChildren("another arm than ", named(row.instead_of));
-      else cell.replaceChildren("an arm that can take it");
+      else cell.replaceChildren("any arm that can take it");
     },
+    style: () => "wide",
   },
   { title: "Since", text: (row) => moment(row.since) },
 ];
