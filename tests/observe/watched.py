@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from fair_allocator.observe.routes import MOST_PAGES, Pages
 from fair_allocator.service import FilePool, Service, ServiceSettings
 from fair_allocator.shard import ShardSettings
 from fair_allocator.web.access import Access, Right
-from fair_allocator.web.application import Application
+from fair_allocator.web.application import Application, Part
 from fair_allocator.web.bounds import Bounds
 from fair_allocator.web.server import Server
 from fair_allocator.web.tokens import Token, Tokens
@@ -45,14 +45,11 @@ def page_server(
     bounds: Bounds | None = None,
     port: int = 0,
     pages: int = MOST_PAGES,
-    api_on: Path | None = None,
+    more: Sequence[Part] = (),
 ) -> tuple[Server, Reporter]:
-    """Return a server of what is observed, with the API on a log if wanted, and its reporter."""
+    """Return a server of what is observed and of other parts, and its reporter."""
     access, bounds, reporter = access or Access(), bounds or Bounds(), Reporter(observer, caps)
-    parts = [Pages(reporter, Health(observer, 60.0), access, pages).part]
-    if api_on is not None:
-        settings = Configuration(log=LogSection(path=api_on, partitions=1))
-        parts.insert(0, Front(settings, partial(open_client, settings), access).part)
+    parts = [*more, Pages(reporter, Health(observer, 60.0), access, pages).part]
     return Server("127.0.0.1", port, Application(parts, access, bounds), bounds), reporter
 
 
@@ -125,7 +122,7 @@ def watched(
     partitioner: str = "murmur2",
     api: bool = False,
 ) -> Iterator[Watched]:
-    """Serve a log in `folder` and a page, with the API if that is wanted on its one partition."""
+    """Serve a log in `folder` and a page, with the API if that is wanted."""
     file = {name: FilePool(settings, "1") for name, settings in (pools or {}).items()}
     settings = ServiceSettings(
         shard=ShardSettings(partitions=partitions, partitioner=partitioner),
@@ -137,13 +134,15 @@ def watched(
     service = Service(
         SqliteLog(path, partitions), settings, heartbeat=observer.beat, probe=observer
     )
-    server, reporter = page_server(
-        observer, caps, access, bounds, port, pages, path if api else None
-    )
+    log = Configuration(log=LogSection(path=path))
+    front = Front(log, partial(open_client, log), access or Access()) if api else None
+    more = [front.part] if front else []
+    server, reporter = page_server(observer, caps, access, bounds, port, pages, more)
     loop = threading.Thread(target=service.run)
-    with server.running(), SqliteClient(path, partitions) as client:
+    with SqliteClient(path, partitions) as client, server.running():
         loop.start()
         try:
+            awaited(lambda: front is None or not front.away or None, "the API")
             yield Watched(server, reporter, client, service)
         finally:
             service.stop()
