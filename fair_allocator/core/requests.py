@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from itertools import islice
 from typing import Any, Final, Literal
 
 from fair_allocator.core.compiling import mypyc_attr
@@ -280,6 +281,11 @@ class Requests:
         if 16 * self._oldest > remember:
             del order[: self._oldest]
             self._oldest = 0
+
+    def latest(self, most: int) -> list[Assignment]:
+        """Return the last answers that are known, oldest first, as if asked for again."""
+        latest = [each.repeated() for each in islice(reversed(self.known.values()), most)]
+        return sorted(latest, key=lambda each: each.round)
 
     def waiting(self) -> list[Assignment]:
         """Return the picks whose reward is waited for, oldest first."""

@@ -165,6 +165,10 @@ class Rewards(Figures):
         first = self._requests.known.get(request_id)
         return [] if first is None else [pick for pick in first.picks if pick.later is None]
 
+    def latest(self, most: int) -> list[Assignment]:
+        """Return the last answers that are remembered, oldest first, as if asked for again."""
+        return self._requests.latest(most)
+
     def waiting(self) -> list[Assignment]:
         """Return the picks whose reward is waited for, oldest first."""
         return self._requests.waiting()

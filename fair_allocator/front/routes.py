@@ -16,6 +16,7 @@ _PAGE: Final = {
     "/docs": ("docs.html", "text/html; charset=utf-8"),
     "/docs.js": ("docs.js", "text/javascript; charset=utf-8"),
     "/docs.css": ("docs.css", "text/css; charset=utf-8"),
+    "/docs.svg": ("docs.svg", "image/svg+xml"),
 }
 
 

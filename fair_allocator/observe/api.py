@@ -14,6 +14,7 @@ from fair_allocator import __version__
 from fair_allocator.observe.digest import Digest, urgency
 from fair_allocator.observe.figures import PoolFigures
 from fair_allocator.observe.history import Point
+from fair_allocator.shard.noted import Noted
 
 PAGE_ROWS: Final = 50
 MOST_ROWS: Final = 500
@@ -214,7 +215,20 @@ def pool(figures: PoolFigures, wish: ClientWish, past: Iterable[Point]) -> Json:
         "requests": figures.of.terms.requests,
         "bank": figures.of.terms.bank,
         "page": _arm_page(figures, wish),
+        "oldest": [{**each._asdict(), "since": each.since / 1000} for each in figures.of.oldest],
+        "recent": [_decision(each) for each in figures.of.recent],
         "past": [list(point) for point in past],
+    }
+
+
+def _decision(noted: Noted) -> Json:
+    """Return a decision with all that is said of why it was made."""
+    return {
+        **noted._asdict(),
+        "time": noted.time / 1000,
+        "picks": [
+            {**pick._asdict(), "stood": pick.stood and pick.stood._asdict()} for pick in noted.picks
+        ],
     }
 
 
@@ -222,20 +236,17 @@ def _arm_page(figures: PoolFigures, wish: ClientWish) -> Json:
     names, of = figures.of.terms.names, figures.of
     wanted = wish.arm_search.casefold()
     found: Sequence[int] = range(len(names))
+    if wish.arm_sort == "worst":
+        found = _least_above_quota(figures)
     if wanted:
         found = [arm for arm in found if wanted in names[arm].casefold()]
-    if wish.arm_sort == "worst":
-        # Only those beyond the bound change places, so that the others can be read in peace.
-        if of.terms.bound is not None and figures.broken:
-            beyond = np.maximum(figures.short - of.terms.bound, 0).tolist()
-            found = sorted(found, key=beyond.__getitem__, reverse=True)
-    elif wish.arm_sort == "name":
+    if wish.arm_sort == "name":
         found = sorted(found, key=names.__getitem__)
     elif wish.arm_sort == "pulls":
         found = sorted(found, key=of.pulls.__getitem__, reverse=True)
     elif wish.arm_sort == "quota":
         found = sorted(found, key=figures.quota, reverse=True)
-    else:
+    elif wish.arm_sort == "mean":
         found = sorted(found, key=lambda arm: -(figures.mean(arm) or 0.0))
     rows, page, pages = _cut(found, wish.arm_page, wish.size)
     return {
@@ -244,6 +255,20 @@ def _arm_page(figures: PoolFigures, wish: ClientWish) -> Json:
         "pages": pages,
         "rows": [_arm_row(figures, arm) for arm in rows],
     }
+
+
+def _least_above_quota(figures: PoolFigures) -> list[int]:
+    """Return the arms, those with the fewest pulls above their entitlement first.
+
+    Arms that are owed nothing and have no quota come last. An arm at its quota goes up by a pull
+    and down again, so one pull above counts as none: such arms keep their places and can be read.
+    """
+    above = -figures.short
+    spare = np.maximum(above - 1, np.minimum(above, 0))
+    slope = figures.of.terms.slope
+    promised = np.fromiter(map(bool, slope), dtype=bool, count=len(slope))
+    order: list[int] = np.lexsort((spare, ~promised & (spare >= 0))).tolist()
+    return order
 
 
 def _arm_row(figures: PoolFigures, arm: int) -> Json:

@@ -14,7 +14,7 @@ from typing import Final
 from fair_allocator.errors import CommitFailed
 from fair_allocator.log.base import INPUTS, Place, Record
 from fair_allocator.observe.tallies import Tallies
-from fair_allocator.observe.view import View, look, only_counted
+from fair_allocator.observe.view import Key, View, look, only_counted
 from fair_allocator.service.probe import Probe
 from fair_allocator.shard import Shard, Snapshots
 from fair_allocator.shard.settings import Tally
@@ -23,6 +23,12 @@ logger = logging.getLogger(__name__)
 
 VIEW_SECONDS: Final = 2.0
 """How long to wait for a view; a loop that restores has no time for one, and the last is given."""
+
+WATCH_SECONDS: Final = 30.0
+"""How long a pool notes its decisions after somebody has watched it."""
+
+MOST_WATCHED: Final = 100
+"""Pools that note their decisions at the same time."""
 
 
 class Observer(Probe):
@@ -55,6 +61,8 @@ class Observer(Probe):
         self._view = View()
         self._asked = False
         self._closed = False
+        self._watched: dict[Key, float] = {}
+        """Until when pools are watched, those watched last at the end."""
         self._published = threading.Condition()
 
     # -- for everyone else --------------------------------------------------------------------
@@ -66,6 +74,14 @@ class Observer(Probe):
             self._asked = True
             self._published.wait_for(lambda: self._closed or self._view.number > number, seconds)
             return self._view
+
+    def watch(self, pool: Key) -> None:
+        """Let a pool note its decisions for a while, from the next view on."""
+        with self._published:
+            self._watched.pop(pool, None)
+            self._watched[pool] = self._monotonic() + WATCH_SECONDS
+            while len(self._watched) > MOST_WATCHED:
+                del self._watched[next(iter(self._watched))]
 
     def close(self) -> None:
         """Keep nobody waiting for a view any more: nobody is told of it."""
@@ -178,7 +194,8 @@ class Observer(Probe):
             if shards is None:
                 view = only_counted(self._view, owned, self._tallies)
             else:
-                view = look(self._view, self._wall(), shards, self._tallies)
+                watched = self._watched_now()
+                view = look(self._view, self._wall(), shards, self._tallies, watched)
         except Exception:
             # Watching must never stop what is watched.
             self.errors += 1
@@ -187,3 +204,10 @@ class Observer(Probe):
         with self._published:
             self._view, self.spent = view, time.thread_time() - began
             self._published.notify_all()
+
+    def _watched_now(self) -> frozenset[Key]:
+        """Return the pools that somebody watches, and forget those that nobody does any more."""
+        now = self._monotonic()
+        with self._published:
+            self._watched = {pool: until for pool, until in self._watched.items() if until > now}
+            return frozenset(self._watched)

@@ -131,6 +131,8 @@ class Reporter(Collector):
             if name is None and (worst := digest.worst) is not None:
                 partition, name = worst.of.key
             if name is not None:
+                if (figures := api.find(digest, name, partition)) is not None:
+                    self._observer.watch(figures.of.key)
                 pool = self._pool(digest, name, partition, wish, past)
                 event = event[:-1] + b',"pool":' + pool + b"}"
             return digest.view.number, event

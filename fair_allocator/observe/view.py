@@ -6,12 +6,14 @@ columns of the pools that changed since the view before, and shares the rest wit
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 from fair_allocator.core.pool import Pool
 from fair_allocator.observe.tallies import Tallies
 from fair_allocator.shard import Shard
 from fair_allocator.shard.hosted import HostedPool
+from fair_allocator.shard.noted import MOST_NOTED, Noted, remembered
 
 
 class PoolTerms:
@@ -52,6 +54,9 @@ class PoolTerms:
         """The bound on the longest gap, filled in likewise."""
 
 
+MOST_WAITING: Final = 5
+"""Requests of a pool that are shown waiting, of which there may be very many."""
+
 Key = tuple[int, str]
 """A pool's partition and name: without a partitioner, a name may be on several."""
 
@@ -59,6 +64,14 @@ Key = tuple[int, str]
 _NOTHING_MISSED: Final[list[int]] = []
 _NOBODY_AWAY: Final[dict[int, int]] = {}
 """Shared by the views of all pools in which every arm goes by the pool's clock."""
+
+
+class WaitingRequest(NamedTuple):
+    """A request that waits `since` so many ms of record time, perhaps for another arm."""
+
+    request_id: str
+    since: int
+    instead_of: str
 
 
 class PoolView:
@@ -73,18 +86,31 @@ class PoolView:
         Where the arms' lines begin; the one of `terms` unless the pool is `moving`.
     asleep
         The arms that are asleep; those that are away and not asleep are busy.
-    waiting, waiting_since
-        How many requests wait, and since when the oldest does, in ms of record time.
+    waiting, oldest
+        How many requests wait, and the few that have waited for longest, in their order.
     gap
         The longest gap that a pull has ended in the epoch in force.
     faults
         How often the learner failed since the pool was restored.
+    recent
+        Some of the last decisions, oldest first; none unless somebody watches the pool.
     """
 
     __slots__ = (
         *("asleep", "away", "base", "clock", "faults", "forced", "gap", "key", "last", "missed"),
-        *("name", "observed", "open", "partition", "paused", "peak", "pool", "pulls", "rounds"),
-        *("terms", "total", "violated_epochs", "waiting", "waiting_since"),
+        *(
+            "name",
+            "observed",
+            "oldest",
+            "open",
+            "partition",
+            "paused",
+            "peak",
+            "pool",
+            "pulls",
+            "recent",
+        ),
+        *("rounds", "terms", "total", "violated_epochs", "waiting"),
     )
 
     def __init__(self, hosted: HostedPool, partition: int, before: "PoolView | None") -> None:
@@ -111,9 +137,10 @@ class PoolView:
         self.last = arms.last.copy()
         self.gap = pool.gap_at_pulls
         self.waiting = len(hosted.waiting)
-        self.waiting_since = _oldest(hosted)
+        self.oldest = _oldest(hosted)
         faults = pool.faults
         self.faults = sum(faults.values()) if faults else 0
+        self.recent = _recent(hosted, before)
         self.pulls = arms.pulls.copy()
         self.forced = arms.forced.copy()
         self.observed = arms.observed.copy()
@@ -124,7 +151,8 @@ class PoolView:
 
         A decision raises `rounds`, a reward, a decline or an expiry lowers `open`, and any change
         of the pool starts an epoch. Arms that sleep or wake, requests that begin or cease to wait,
-        and a pause touch none of these, so they are compared, too. An arm becomes busy or free
+        and a pause touch none of these, so they are compared, too; and a watched pool has noted
+        something where there is anything new to show. An arm becomes busy or free
         only by a decision or a change of `open`.
         """
         pool = hosted.pool
@@ -135,10 +163,16 @@ class PoolView:
             and self.terms.epoch == pool.epoch
             and self.paused == hosted.hosting.paused
             and self.waiting == len(hosted.waiting)
-            and self.waiting_since == _oldest(hosted)
+            and self.oldest == _oldest(hosted)
             and len(self.asleep) == len(pool.sleeping)
             and self.asleep.issuperset(pool.sleeping)
+            and not hosted.noted
         )
+
+    @property
+    def waiting_since(self) -> int | None:
+        """Since when the oldest request waits, in ms of record time."""
+        return self.oldest[0].since if self.oldest else None
 
     @property
     def busy(self) -> int:
@@ -158,9 +192,26 @@ class PoolView:
         return "busy" if arm in self.away else ""
 
 
-def _oldest(hosted: HostedPool) -> int | None:
-    """Return since when the oldest request waits; they wait in their order."""
-    return next(iter(hosted.waiting.values())).since if hosted.waiting else None
+def _recent(hosted: HostedPool, before: "PoolView | None") -> tuple[Noted, ...]:
+    """Take what a pool has noted, and return it with the last of what was taken before."""
+    if hosted.noted is None:
+        return ()
+    known = () if before is None else before.recent
+    if hosted.noted:  # which may begin with what is known already, if the watch began again
+        first = hosted.noted[0].round
+        known = (*(each for each in known if each.round < first), *hosted.noted)
+        hosted.noted.clear()
+    return known[-MOST_NOTED:]
+
+
+def _oldest(hosted: HostedPool) -> tuple[WaitingRequest, ...]:
+    """Return the requests that have waited for longest; they wait in their order."""
+    if not hosted.waiting:
+        return ()
+    first = islice(hosted.waiting.values(), MOST_WAITING)
+    return tuple(
+        WaitingRequest(each.asked.request_id, each.since, each.instead_of) for each in first
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +228,8 @@ class View:
         How many pools are kept compressed; they are not in `pools`.
     by_partition
         Whether a pool's name alone does not tell which one it is.
+    watched
+        The pools that somebody watches: they note their decisions from this view on.
     tallies
         What the loop counted so far.
     """
@@ -186,11 +239,19 @@ class View:
     pools: Mapping[Key, PoolView] = field(default_factory=dict)
     retired: int = 0
     by_partition: bool = False
+    watched: frozenset[Key] = frozenset()
     tallies: Tallies = field(default_factory=Tallies)
 
 
-def look(before: View, time: float, shards: Mapping[int, Shard], tallies: Tallies) -> View:
-    """Take the view of these shards."""
+def look(
+    before: View,
+    time: float,
+    shards: Mapping[int, Shard],
+    tallies: Tallies,
+    watched: frozenset[Key] = frozenset(),
+) -> View:
+    """Take the view of these shards, and let the watched pools note their decisions."""
+    _let_note(shards, before.watched, watched)
     pools: dict[Key, PoolView] = {}
     known, total = before.pools, 0
     by_partition = any(shard.settings.partitioner == "none" for shard in shards.values())
@@ -202,8 +263,26 @@ def look(before: View, time: float, shards: Mapping[int, Shard], tallies: Tallie
             if old is None or not old.is_of(hosted):
                 old = PoolView(hosted, partition, old)
             pools[key] = old
-    retired = total - len(pools)
-    return View(before.number + 1, time, pools, retired, by_partition, tallies.copy())
+    return View(
+        before.number + 1,
+        time,
+        pools,
+        retired=total - len(pools),
+        by_partition=by_partition,
+        watched=watched,
+        tallies=tallies.copy(),
+    )
+
+
+def _let_note(shards: Mapping[int, Shard], before: frozenset[Key], watched: frozenset[Key]) -> None:
+    """Let the watched pools note their decisions, and those no longer watched stop."""
+    for partition, name in before | watched:
+        hosted = shards[partition].table.pools.get(name) if partition in shards else None
+        if hosted is not None:
+            if (partition, name) not in watched:
+                hosted.noted = None
+            elif hosted.noted is None:
+                hosted.noted = remembered(hosted.pool)
 
 
 def only_counted(before: View, owned: Collection[int], tallies: Tallies) -> View:

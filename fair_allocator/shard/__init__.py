@@ -11,6 +11,7 @@ operations  every way in which the state changes, one small class each
 journal     entries of operations, chained
 commits     the commit that is being put together, and entries that are applied
 deciding    requests are decided: at once, after a wait, or again
+noted       decisions as people see them, of the pools that somebody watches
 controls    pools are made and changed
 shard       inputs are read
 outbox      the outgoing records

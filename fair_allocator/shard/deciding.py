@@ -11,6 +11,7 @@ from fair_allocator.log.base import Headers
 from fair_allocator.shard.asked import Asked, Waiter
 from fair_allocator.shard.commits import Commits
 from fair_allocator.shard.hosted import HostedPool
+from fair_allocator.shard.noted import MOST_NOTED, noted
 from fair_allocator.shard.operations import Decided, ExpiredEarly, GivenUp, Waited
 from fair_allocator.shard.table import Elapsed
 from fair_allocator.shard.unusable import Unusable
@@ -55,6 +56,8 @@ class Deciding(Commits):
             more = wire.more_fields(made, eligible, but, pool.moved(), offset, instead_of)
             keep = asked if hosted.hosting.reassign and not instead_of else None
             operation = Decided(made, named, left_out, among, keep, instead_of)
+        if hosted.noted is not None and len(hosted.noted) < MOST_NOTED:
+            hosted.noted.append(noted(pool, made, self.table.clock, instead_of))
         self._do(pool.name, operation)
         if hosted.epochs:
             self._publish_with_epochs(hosted, made, more, headers)

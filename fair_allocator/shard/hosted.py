@@ -19,6 +19,7 @@ from fair_allocator.events import wire
 from fair_allocator.shard.asked import Asked, Waiter
 from fair_allocator.shard.hosting import Hosting
 from fair_allocator.shard.needs import parse_needs
+from fair_allocator.shard.noted import Noted
 from fair_allocator.shard.stored import check_hosted, check_open
 from fair_allocator.text import to_bytes
 
@@ -58,11 +59,13 @@ class HostedPool:
         The requests that may have to be decided again, by id.
     tags
         The tags of the arms that have some.
+    noted
+        The decisions noted since somebody has looked; None while nobody watches the pool.
     """
 
     __slots__ = (
-        *("_first", "_needs", "_room", "asked", "bucket", "epochs", "hosting", "key", "open"),
-        *("opening", "pool", "scheduled", "stood", "tags", "waiting"),
+        *("_first", "_needs", "_room", "asked", "bucket", "epochs", "hosting", "key", "noted"),
+        *("open", "opening", "pool", "scheduled", "stood", "tags", "waiting"),
     )
 
     def __init__(self, pool: Pool, hosting: Hosting, epochs: list[Epoch], bucket: int) -> None:
@@ -79,6 +82,7 @@ class HostedPool:
         self.waiting: dict[tuple[str, str], Waiter] = {}
         self.asked: dict[str, Asked] = {}
         self.tags: dict[str, frozenset[str]] = {}
+        self.noted: list[Noted] | None = None
         self._needs: dict[str, Any] = {}
         self._first = 0
         self._room = 64

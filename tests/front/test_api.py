@@ -247,7 +247,7 @@ def test_another_page_cannot_ask(site: Site) -> None:
 def test_the_page_and_the_description_are_served(site: Site) -> None:
     page = site.http.get("docs")
     assert "script-src 'self'" in page.headers["content-security-policy"]
-    for path in ("docs.js", "docs.css", "openapi.json"):
+    for path in ("docs.js", "docs.css", "docs.svg", "openapi.json"):
         assert f'"/{path}"' in page.text
         assert site.http.get(path).status_code == 200
     assert "innerHTML" not in site.http.get("docs.js").text

@@ -55,6 +55,24 @@ def test_a_name_on_several_partitions_means_the_worst_unless_one_is_named(house:
     assert event["pool"]["partition"] == 1
 
 
+def test_the_arms_with_the_least_above_their_quota_come_first(house: House) -> None:
+    arms = {"rich": "1/10", "spare": 0, "exact": "1/2", "poor": "1/4", "idle": 0}
+    scraped = Scraped(house({"p": {"arms": arms, "requests": "any", "learner": "uniform"}}))
+    scraped.served.turn()
+
+    def order() -> list[str]:
+        found = json.loads(scraped.reporter.pool("me", "p", ClientWish()))
+        return [row["name"] for row in found["page"]["rows"]]
+
+    for number in range(4):
+        for arm, more in (("rich", 3), ("poor", 1), ("spare", 1)):
+            for turn in range(more):
+                scraped.served.request(f"{arm}-{number}-{turn}", eligible=[arm])
+        scraped.served.request(f"exact-{number}", eligible=["exact"])
+    scraped.served.turn()
+    assert order() == ["exact", "poor", "rich", "idle", "spare"]
+
+
 def test_before_the_first_view_there_is_no_time() -> None:
     observer = Observer()
     observer.view = lambda seconds=0.0: observer._view  # type: ignore[method-assign]

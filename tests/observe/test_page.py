@@ -292,14 +292,15 @@ def test_the_keyboard_reaches_and_works_everything(site: Watched, visit: Visitor
     page = visit(f"{site.url}#pool=crew")
     expect(page.locator("#arm-table tbody tr")).to_have_count(3)
     reached = []
-    for _ in range(9):
+    for _ in range(12):
         page.keyboard.press("Tab")
         reached.append(
             page.evaluate("document.activeElement.id || document.activeElement.textContent")
         )
         assert page.evaluate("document.activeElement.matches(':focus-visible')")
     assert reached == [
-        *("Skip to the pool", "search", "sort", "crew", "spare", "arm-search", "arm-sort"),
+        *("Skip to the pool", "search", "sort", "crew", "spare"),
+        *("Hold", "request-id", "Look up", "arm-search", "arm-sort"),
         *("Metrics", "charts: uPlot, MIT"),
     ]
     page.get_by_role("button", name="spare").focus()

@@ -64,6 +64,37 @@ def test_who_is_away_and_what_waits_is_said_in_words(site: Watched, visit: Visit
     expect(tile(page, "Waiting").locator(".value")).to_have_text("0 requests")
 
 
+def test_the_oldest_requests_that_wait_are_listed(site: Watched, visit: Visitor) -> None:
+    page = shown(site, visit)
+    listed = page.get_by_role("region", name="Requests that wait")
+    rows = listed.locator("tbody tr")
+    expect(rows.locator("th")).to_have_text(["r2"])
+    expect(listed.locator(".note")).to_have_text("The oldest first.")
+    expect(rows.locator("td").first).to_have_text("any arm that can take it")
+    site.ask("crew", HOSTILE, *(f"w{number}" for number in range(6)), eligible=["ann"])
+    expect(rows.locator("th")).to_have_text(["r2", HOSTILE, "w0", "w1", "w2"])
+    expect(listed.locator(".note")).to_have_text("The 5 oldest, and 3 more.")
+    assert page.locator("main img").count() == 0
+    since = site.json("api/v1/pools/crew")["oldest"]
+    assert [each["request_id"] for each in since] == ["r2", HOSTILE, "w0", "w1", "w2"]
+    assert since[0]["since"] == site.json("api/v1/pools/crew")["waiting_since"]
+    site.control("crew", "wake", arms=["ann"])
+    expect(listed).to_be_hidden()
+
+
+def test_what_waits_for_another_arm_says_instead_of_whom(tmp_path: Path, visit: Visitor) -> None:
+    pair = {"arms": {"ann": 0, "bob": 0}, "requests": "any", "reassign": True}
+    with watched(tmp_path, {"pair": pair}) as site:
+        page = visit(f"{site.url}#pool=pair")
+        site.control("pair", "sleep", arms=["bob"])
+        expect(state(page, "bob")).to_have_text("asleep")
+        site.ask("pair", "r1")
+        expect(page.locator("#feed tbody tr")).to_have_count(1)
+        site.decline("pair", "r1")
+        waits = page.get_by_role("region", name="Requests that wait").locator("td").first
+        expect(waits).to_have_text("another arm than ann")
+
+
 def test_a_plain_pool_says_that_nobody_can_be_away(site: Watched, visit: Visitor) -> None:
     page = visit(f"{site.url}#pool=plain")
     expect(tile(page, "Arms away").locator(".note")).to_have_text("requests are plain")

@@ -2,13 +2,15 @@
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from fair_allocator.config import MetricsSection
+from fair_allocator.config import Configuration, LogSection, MetricsSection
+from fair_allocator.front.front import Front
 from fair_allocator.log.base import Incoming
 from fair_allocator.log.sqlite import SqliteClient, SqliteLog
 from fair_allocator.observe.health import Health
@@ -18,10 +20,11 @@ from fair_allocator.observe.routes import MOST_PAGES, Pages
 from fair_allocator.service import FilePool, Service, ServiceSettings
 from fair_allocator.shard import ShardSettings
 from fair_allocator.web.access import Access, Right
-from fair_allocator.web.application import Application
+from fair_allocator.web.application import Application, Part
 from fair_allocator.web.bounds import Bounds
 from fair_allocator.web.server import Server
 from fair_allocator.web.tokens import Token, Tokens
+from fair_allocator.wiring import open_client
 from tests.deploy.processes import awaited
 from tests.observe.scraped import Samples, parsed
 from tests.support.pace import scaled
@@ -42,11 +45,12 @@ def page_server(
     bounds: Bounds | None = None,
     port: int = 0,
     pages: int = MOST_PAGES,
+    more: Sequence[Part] = (),
 ) -> tuple[Server, Reporter]:
-    """Return a server of what is observed, and its reporter."""
+    """Return a server of what is observed and of other parts, and its reporter."""
     access, bounds, reporter = access or Access(), bounds or Bounds(), Reporter(observer, caps)
-    part = Pages(reporter, Health(observer, 60.0), access, pages).part
-    return Server("127.0.0.1", port, Application([part], access, bounds), bounds), reporter
+    parts = [*more, Pages(reporter, Health(observer, 60.0), access, pages).part]
+    return Server("127.0.0.1", port, Application(parts, access, bounds), bounds), reporter
 
 
 class Watched:
@@ -83,6 +87,9 @@ class Watched:
     def control(self, pool: str, action: str, **settings: Any) -> None:
         self._append("controls", pool, [{"action": action, **settings}])
 
+    def decline(self, pool: str, request_id: str) -> None:
+        self._append("rewards", pool, [{"type": "declined", "request_id": request_id}])
+
     def send(self, topic: str, value: bytes) -> None:
         self.client.append(topic, b"any", value)
 
@@ -113,8 +120,9 @@ def watched(
     port: int = 0,
     partitions: int = 1,
     partitioner: str = "murmur2",
+    api: bool = False,
 ) -> Iterator[Watched]:
-    """Serve a log in `folder` and a page."""
+    """Serve a log in `folder` and a page, with the API if that is wanted."""
     file = {name: FilePool(settings, "1") for name, settings in (pools or {}).items()}
     settings = ServiceSettings(
         shard=ShardSettings(partitions=partitions, partitioner=partitioner),
@@ -126,11 +134,15 @@ def watched(
     service = Service(
         SqliteLog(path, partitions), settings, heartbeat=observer.beat, probe=observer
     )
-    server, reporter = page_server(observer, caps, access, bounds, port, pages)
+    log = Configuration(log=LogSection(path=path))
+    front = Front(log, partial(open_client, log), access or Access()) if api else None
+    more = [front.part] if front else []
+    server, reporter = page_server(observer, caps, access, bounds, port, pages, more)
     loop = threading.Thread(target=service.run)
-    with server.running(), SqliteClient(path, partitions) as client:
+    with SqliteClient(path, partitions) as client, server.running():
         loop.start()
         try:
+            awaited(lambda: front is None or not front.away or None, "the API")
             yield Watched(server, reporter, client, service)
         finally:
             service.stop()

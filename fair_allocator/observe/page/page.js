@@ -1,7 +1,9 @@
 // Puts what the service says on the page. All names are data: they are only ever set as text.
 
 import { Charts } from "./charts.js";
+import { Feed, showWaiting } from "./feed.js";
 import { Live } from "./live.js";
+import { RequestView, address } from "./request.js";
 import { fill, pager } from "./table.js";
 import { clock, count, make, moment, named, number, percent, plural, say, seconds } from "./text.js";
 
@@ -11,6 +13,11 @@ const find = (id) => document.getElementById(id);
 
 const wish = { search: "", sort: "worst", page: 1, arm_search: "", arm_sort: "worst", arm_page: 1 };
 const charts = new Charts(find("charts"));
+const feed = new Feed(find("feed"));
+const requestView = new RequestView(find("request"), () => {
+  location.hash = address({ pool: wish.pool, partition: wish.partition });
+  find("pool-name").focus();
+});
 let shownPool = null;
 let fresh = true; // whether the next event carries a pool's past
 let before = null; // the overview before, for rates
@@ -178,7 +185,7 @@ const poolColumns = [
 
 function select({ name, partition }) {
   const chosen = { pool: name, partition: String(partition) };
-  location.hash = new URLSearchParams(chosen);
+  location.hash = address(chosen);
   watch({ ...chosen, arm_page: 1 });
   find("pool-name").focus();
 }
@@ -276,6 +283,8 @@ function detail(pool) {
   ]);
   charts.take(pool.past, fresh || shownPool !== poolKey(pool));
   shownPool = poolKey(pool);
+  feed.show(pool);
+  showWaiting(find("waiting"), pool);
   fill(find("arm-table"), armColumns, pool.page.rows, { key: (row) => row.name });
   pager(find("arm-pager"), pool.page, (total) => plural(total, "arm"), (page) =>
     watch({ arm_page: page }),
@@ -348,17 +357,29 @@ find("token-form").addEventListener("submit", (event) => {
   find("token").value = "";
   find("token-form").hidden = true;
   watch({});
+  requestView.look();
+});
+
+find("request-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const { pool, partition } = wish;
+  location.hash = address({ pool, partition, request_id: find("request-id").value });
 });
 
 function linked() {
   const words = new URLSearchParams(location.hash.slice(1));
-  return { pool: words.get("pool"), partition: words.get("partition") ?? undefined };
+  const [pool, request] = [words.get("pool"), words.get("request")];
+  return { pool, partition: words.get("partition") ?? undefined, request };
 }
 
-watch(linked().pool === null ? {} : linked());
-addEventListener("hashchange", () => {
-  const { pool, partition } = linked();
+function follow() {
+  const { pool, partition, request } = linked();
   if (pool !== null && (pool !== wish.pool || partition !== wish.partition)) {
     watch({ pool, partition, arm_page: 1 });
   }
-});
+  requestView.open(pool, pool === null ? null : request);
+}
+
+if (linked().pool === null) watch({});
+follow();
+addEventListener("hashchange", follow);
