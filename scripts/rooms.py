@@ -24,11 +24,11 @@ ROOMS: Final[dict[str, set[str]]] = {
     "service": {"errors", "log", "shard", "text"},
     "transfer": {"core", "errors", "events", "log", "shard", "text"},
     "audit": {"errors", "events", "log", "shard", "text"},
-    "config": {"core", "errors", "events", "log", "service", "shard"},
+    "config": {"core", "errors", "events", "log", "service", "shard", "text"},
     "wiring": {"config", "errors", "events", "log", "service", "shard"},
     "observe": {"config", "core", "errors", "events", "log", "service", "shard", "web"},
     "serving": {"config", "observe", "web"},
-    "front": {"config", "errors", "events", "log", "web"},
+    "front": {"config", "errors", "events", "log", "text", "web"},
     "simulate": {"config", "core", "errors", "text"},
     "demo": {
         *("audit", "config", "core", "errors", "events", "log", "observe", "service", "serving"),

@@ -57,7 +57,11 @@ def run(arguments: argparse.Namespace) -> int:
         observer.beat()
 
     service = Service(open_log(configuration), settings, heartbeat=beat, probe=observer)
-    logger.info("%s", _served(configuration))
+    pools = guarantees(configuration)
+    for pool in pools:
+        for warning in pool.warnings:
+            logger.warning("pools.%s: %s", shown(pool.name), warning)
+    logger.info("%s", _served(configuration, pools))
     with (
         observed_aside(configuration, observer, make_api(configuration)),
         watchdog.over(service.stop),
@@ -67,9 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _served(configuration: Configuration) -> str:
+def _served(configuration: Configuration, pools: list[PoolGuarantee]) -> str:
     """Say what is served, and what is promised."""
-    pools = guarantees(configuration)
     texts = [_promise(pool) for pool in pools[:_MOST_POOLS]]
     if len(pools) > _MOST_POOLS:
         texts.append(f"and {len(pools) - _MOST_POOLS} more")

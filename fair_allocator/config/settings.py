@@ -70,6 +70,14 @@ def _named_file(path: Path) -> Path:
     return path
 
 
+def _brokers(value: str) -> str:
+    for broker in value.split(","):
+        host, _, port = broker.strip().rpartition(":")
+        if not host or not port.isdecimal():
+            raise ValueError(f"must be host:port with commas between them, got {broker.strip()!r}")
+    return value
+
+
 def _learner(value: object) -> object:
     name = value.get("name") if isinstance(value, dict) else value
     if not isinstance(name, str):
@@ -121,7 +129,7 @@ class LogSection(_Section):
 class KafkaSection(_Section):
     """Section ``kafka``, for `log.kind` "kafka" and "confluent"."""
 
-    bootstrap_servers: Annotated[str, Field(min_length=1)] = _BROKERS
+    bootstrap_servers: Annotated[str, Field(min_length=1), AfterValidator(_brokers)] = _BROKERS
     """Brokers to ask first, host:port with commas between them."""
     topic_prefix: str = _KAFKA.topic_prefix
     """What the names of the six topics begin with."""

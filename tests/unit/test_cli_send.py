@@ -90,10 +90,13 @@ def test_events_sent_by_hand_are_understood(site: Site) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["reward", "--pool", "p", "--id", "r", "--value", "7"], "value: Input should be less"),
+        (
+            ["reward", "--pool", "p", "--id", "r", "--value", "7"],
+            "fair-allocator: value: must be at most 1",
+        ),
         (["reward", "--pool", "p", "--id", "r", "--value", "nan"], "no numbers for an event"),
-        (["request", "--pool", "", "--id", "r"], "pool: String should have at least 1 char"),
-        (["request", "--pool", "p" * 300], "pool: String should have at most 256 char"),
+        (["request", "--pool", "", "--id", "r"], "pool: must have at least 1 char"),
+        (["request", "--pool", "p" * 300], "pool: must have at most 256 char"),
         (["request", "--pool", "\udcff"], "Invalid JSON"),
         (["request", "--pool", "p", "--partition", "9"], "--partition is 0 to 3"),
         (
