@@ -7,9 +7,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 
-from fair_allocator import config
+from fair_allocator.core.learners import is_built_in, known_learners
+from scripts.configuration import page
 from scripts.rooms import figure
 from tests.deploy.processes import awaited, environment, fetched
 from tests.support.pace import scaled
@@ -26,7 +28,14 @@ def blocks(language: str) -> list[str]:
 
 def test_the_configuration_reference_is_current() -> None:
     written = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    assert written == f"# Configuration\n\n{config.reference()}"
+    assert written == page(), "run `make docs`"
+
+
+def test_the_configuration_reference_has_every_learner() -> None:
+    for name, kind in known_learners().items():
+        if is_built_in(name):
+            for parameter in signature(kind).parameters or ["none"]:
+                assert re.search(rf"^\| `{name}` \| `?{parameter}`? \|", page(), re.M)
 
 
 def test_the_python_snippets_run() -> None:
