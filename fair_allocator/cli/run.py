@@ -28,8 +28,9 @@ def add(subparsers: Subparsers) -> None:
         subparsers,
         "run",
         "serve: read requests, decide, write assignments",
-        "Serves until SIGTERM or SIGINT, then writes a last snapshot and exits 0. A second signal\n"
-        "exits at once and loses nothing: what was not committed is read again by the next start.",
+        "Serves until SIGTERM, SIGINT or SIGHUP, then writes a last snapshot and exits 0. Another\n"
+        "one exits at once and loses nothing: what was not committed is read again by the next\n"
+        "start.",
         "run --config fair-allocator.toml",
         run,
     )

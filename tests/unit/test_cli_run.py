@@ -56,7 +56,9 @@ def answered(site: Site) -> set[str]:
 # -- signals ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda n: n.name)
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda n: n.name
+)
 def test_a_signal_drains_and_exits_0(site: Site, number: signal.Signals) -> None:
     site.request("tasks", "r1", "r2")
     with site.process("run") as process:
