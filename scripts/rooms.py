@@ -27,7 +27,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     "config": {"core", "errors", "events", "log", "service", "shard", "text"},
     "wiring": {"config", "errors", "events", "log", "service", "shard"},
     "observe": {"config", "core", "errors", "events", "log", "service", "shard", "web"},
-    "serving": {"config", "observe", "web"},
+    "serving": {"config", "errors", "observe", "web"},
     "front": {"config", "errors", "events", "log", "text", "web"},
     "simulate": {"config", "core", "errors", "text"},
     "demo": {

@@ -243,6 +243,8 @@ class ObserveSection(_Section):
     """The address on which metrics, health and the page are served; "0.0.0.0" is everywhere."""
     port: Annotated[Annotated[int, Field(ge=0, le=65535)] | None, BeforeValidator(_none)] = 9464
     """Its port; 0 takes any that is free, "none" serves nothing."""
+    port_required: bool = True
+    """Whether the service ends with exit 78 if the port cannot be had; else it runs without."""
     token: SecretStr = SecretStr("")
     """What a client must send as bearer token to see metrics and pools; none if it is empty."""
     token_file: Annotated[Path | None, Field(strict=False), BeforeValidator(_none)] = None
