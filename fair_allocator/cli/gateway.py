@@ -28,6 +28,7 @@ def add(subparsers: Subparsers) -> None:
         "gateway --config fair-allocator.toml",
         run,
     )
+    parser.set_defaults(logs=True)
     add_config(parser)
 
 
@@ -36,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     configuration = configuration_of(arguments)
     if configuration.observe.port is None:
         raise ConfigurationError("a gateway needs a port: set observe.port")
-    logs.set_up()
+    logs.set_level(configuration.observe.log_level)
     ending = threading.Event()
     watchdog = Watchdog(configuration.service.stuck_seconds, configuration.service.drain_seconds)
     with watchdog.over(ending.set), serving(configuration, make_gateway(configuration)) as url:

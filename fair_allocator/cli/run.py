@@ -34,6 +34,7 @@ def add(subparsers: Subparsers) -> None:
         "run --config fair-allocator.toml",
         run,
     )
+    parser.set_defaults(logs=True)
     add_config(parser)
     parser.add_argument(
         "--accept-offsets",
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = service_settings(
         configuration, configuration.log.partitions, arguments.accept_offsets
     )
-    logs.set_up()
+    logs.set_level(configuration.observe.log_level)
     watchdog = Watchdog(configuration.service.stuck_seconds, configuration.service.drain_seconds)
     calm_collector()
     observer = Observer()
@@ -62,12 +63,11 @@ def run(arguments: argparse.Namespace) -> int:
     for pool in pools:
         for warning in pool.warnings:
             logger.warning("pools.%s: %s", shown(pool.name), warning)
-    logger.info("%s", _served(configuration, pools))
     with (
         observed_aside(configuration, observer, make_api(configuration)),
         watchdog.over(service.stop),
     ):
-        service.run()
+        service.run(lambda: logger.info("%s", _served(configuration, pools)))
     logger.info("stopped; the next start goes on from here")
     return 0
 

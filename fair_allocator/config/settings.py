@@ -245,6 +245,8 @@ class ObserveSection(_Section):
     """Its port; 0 takes any that is free, "none" serves nothing."""
     port_required: bool = True
     """Whether the service ends with exit 78 if the port cannot be had; else it runs without."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least severe log lines that the service writes to standard error."""
     token: SecretStr = SecretStr("")
     """What a client must send as bearer token to see metrics and pools; none if it is empty."""
     token_file: Annotated[Path | None, Field(strict=False), BeforeValidator(_none)] = None

@@ -206,6 +206,7 @@ def test_the_variables_of_a_kubernetes_service_are_not_ours() -> None:
         ("log.partitons = 4", "log.partitons: unknown key; the closest is log.partitions"),
         ("partitions = 4", "partitions: unknown key; the closest is log.partitions"),
         ("log.colour = 'red'", "log.colour: unknown key"),
+        ("log.level = 'debug'", "log.level: unknown key; the closest is observe.log_level"),
         (
             "kafka.bootstrap_servers = 'one:9092, two'",
             "kafka.bootstrap_servers: must be host:port with commas between them, got 'two'",
