@@ -44,6 +44,7 @@ _COMMANDS: Final = {
     "import": "fair_allocator.cli.import_",
     "simulate": "fair_allocator.cli.simulate",
     "schema": "fair_allocator.cli.schema",
+    "completion": "fair_allocator.cli.completion",
 }
 """Their modules are loaded when needed: a service that was killed is to be back at once."""
 
@@ -58,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # A name that the terminal cannot show must not end the command.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     argv = sys.argv[1:] if argv is None else argv
-    arguments = _parser(argv).parse_args(argv)
+    arguments = make_parser(argv).parse_args(argv)
     in_log = getattr(arguments, "logs", False)
     if in_log:
         logs.set_up()
@@ -92,7 +93,7 @@ def _exit_code(error: FairAllocatorError) -> int:
     return code
 
 
-def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+def make_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     """Return what reads these arguments: of one command if they begin with it, else of all."""
     parser = argparse.ArgumentParser(
         prog=PROGRAM,

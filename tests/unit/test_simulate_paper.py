@@ -270,7 +270,7 @@ def test_every_help_ends_with_an_example_that_can_be_called(
     assert heading == "example:"
     program, *words = shlex.split(last)
     assert (program, words[: 1 + len(command)]) == ("fair-allocator", ["simulate", *command])
-    assert cli._parser(words).parse_args(words).run
+    assert cli.make_parser(words).parse_args(words).run
 
 
 @pytest.mark.parametrize("words", [["--runs", "1"], ["--seed", "-1"], ["--horizon", "many"]])
