@@ -52,7 +52,8 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Configuration:
     except ValidationError as error:
         for problem in error.errors(include_url=False):
             place = tuple(str(part) for part in problem["loc"] if part != "[key]")
-            where = origins.get(place) or f"{path}: {dotted(place)}"
+            # A problem with an item of a list is one of the variable that has the list.
+            where = origins.get(place[:2]) or f"{path}: {dotted(place)}"
             problems.append(f"{where}: {_explain(problem, place)}")
     if problems:
         rest = len(problems) - _MOST_PROBLEMS
