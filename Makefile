@@ -43,9 +43,11 @@ lint: $(READY)  ## Check style
 types: $(READY)  ## Check types, strictly, tests too
 	$(BIN)/mypy
 
-docs: $(READY)  ## Write docs/api.md from the docstrings
+docs: $(READY)  ## Write docs/api.md and docs/configuration.md from the sources
 	$(BIN)/python -m scripts.api_reference > docs/api.new
 	mv docs/api.new docs/api.md
+	$(BIN)/python -m scripts.configuration > docs/configuration.new
+	mv docs/configuration.new docs/configuration.md
 
 check: lint types  ## Lint, types and the fast tests: no Java, no browser
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not heavy and not slow"

@@ -57,6 +57,7 @@ from fair_allocator.service import Service, calm_collector
 from fair_allocator.web.access import Access
 from fair_allocator.web.application import Application
 from fair_allocator.web.bounds import Bounds
+from fair_allocator.web.listening import listen
 from fair_allocator.web.server import Server
 
 PAGES = 20
@@ -270,7 +271,7 @@ def slowdown(pools: int, arms: int, turns: int) -> list[object]:
     seen: list[Seen] = []
     with serving(pools, arms, observer) as (service, log, path):
         part = Pages(Reporter(observer), Health(observer, 60), Access()).part
-        server = Server("127.0.0.1", 0, Application([part], Access(), Bounds()))
+        server = Server(listen("127.0.0.1", 0), Application([part], Access(), Bounds()))
         loop = Loop(service, log, path, pools)
 
         def turn() -> Turn:

@@ -40,6 +40,7 @@ from fair_allocator.service import calm_collector
 from fair_allocator.web.access import Access
 from fair_allocator.web.application import Application
 from fair_allocator.web.bounds import Bounds
+from fair_allocator.web.listening import listen
 from fair_allocator.web.server import Server
 
 REOPENED = 500
@@ -230,7 +231,9 @@ def rows(clients: int, seconds: float, busy: bool) -> Iterator[list[object]]:
         ):
             bounds = Bounds(connections=room)
             pages = Pages(Reporter(observer), Health(observer, 1e9), Access())
-            server = Server("127.0.0.1", 0, Application([pages.part], Access(), bounds), bounds)
+            server = Server(
+                listen("127.0.0.1", 0), Application([pages.part], Access(), bounds), bounds
+            )
             with server.running(), ThreadPoolExecutor(1) as asking:
                 seen = asking.submit(measure, server, clients, kind, seconds)
                 speed = []

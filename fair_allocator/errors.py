@@ -7,6 +7,7 @@ FairAllocatorError
 ├── ConfigurationError     settings that contradict each other or what is there     exit 78
 └── LogError               something about the log                                  exit 70
     ├── LogUnavailable     cannot be reached or opened, or is full: try again       exit 69
+    │   └── LogMissing     there is none yet where it should be                     exit 69
     ├── LogLocked          another service holds it                                 exit 69
     ├── LogReadOnly        may be read but not written                              exit 69
     ├── LogCorrupt         is damaged, or no log at all                             exit 70
@@ -39,6 +40,7 @@ __all__ = [
     "LogCorrupt",
     "LogError",
     "LogLocked",
+    "LogMissing",
     "LogReadOnly",
     "LogTooNew",
     "LogUnavailable",
@@ -66,6 +68,10 @@ class LogUnavailable(LogError):
     """The log cannot be reached, opened or written now; nothing is lost, try again."""
 
     exit_code: ClassVar[int] = EX_UNAVAILABLE
+
+
+class LogMissing(LogUnavailable):
+    """There is no log yet where it should be; a service makes it."""
 
 
 class LogLocked(LogError):

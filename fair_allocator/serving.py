@@ -5,12 +5,14 @@ bounds and certificate; `observed` is the part of the service itself, with any o
 """
 
 import logging
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from fair_allocator.config import Configuration, ObserveSection, token_of
+from fair_allocator.errors import ConfigurationError
 from fair_allocator.observe.health import Health
 from fair_allocator.observe.observer import Observer
 
@@ -78,17 +80,44 @@ def tls_of(settings: ObserveSection) -> "Tls | None":
     return Tls(settings.tls_certificate_file, settings.tls_key_file)
 
 
-@contextmanager
-def serving(configuration: Configuration, make_parts: "MakeParts") -> Iterator[str | None]:
-    """Serve parts on the configured port while the block runs; yields the address.
-
-    Where the port cannot be had there is a warning and no server: deciding matters more than
-    being watched, and whoever watches will notice.
+def listening(settings: ObserveSection) -> socket.socket | None:
+    """Listen on the configured port; None where none is configured, or it need not be had.
 
     Raises
     ------
     ConfigurationError
-        If tokens or certificate cannot be used.
+        If the port cannot be had: a probe would reach somebody else, or nobody.
+    """
+    from fair_allocator.web.listening import listen
+
+    if settings.port is None:
+        return None
+    try:
+        return listen(settings.host, settings.port)
+    except OSError as error:
+        why = f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}"
+    if settings.port_required:
+        raise ConfigurationError(
+            f"{why}; set observe.host and observe.port, or observe.port_required = false to serve "
+            "without page, metrics and health"
+        )
+    logger.warning("no page, metrics and health: %s", why)
+    return None
+
+
+@contextmanager
+def serving(
+    configuration: Configuration, make_parts: "MakeParts", listener: socket.socket | None = None
+) -> Iterator[str | None]:
+    """Serve parts on the configured port while the block runs; yields the address.
+
+    `listener` is the socket, if somebody listens there already. The address is None where nothing
+    is served, see `listening`.
+
+    Raises
+    ------
+    ConfigurationError
+        If tokens or certificate cannot be used, or the port cannot be had.
     """
     from fair_allocator.web.application import Application
     from fair_allocator.web.bounds import Bounds
@@ -96,29 +125,17 @@ def serving(configuration: Configuration, make_parts: "MakeParts") -> Iterator[s
 
     settings = configuration.observe
     access, tls = access_of(settings), tls_of(settings)
-    if settings.port is None:
+    listener = listener or listening(settings)
+    if listener is None:
         yield None
         return
     bounds = Bounds(connections=settings.max_connections)
-    try:
-        server = Server(
-            settings.host,
-            settings.port,
-            Application(make_parts(access), access, bounds),
-            bounds,
-            tls,
-        )
-    except OSError as error:
-        logger.warning(
-            "no metrics and no page: cannot listen on %s port %d: %s; set observe.host and "
-            "observe.port",
-            settings.host,
-            settings.port,
-            error.strerror or error,
-        )
-        yield None
-        return
-    with server.running():
+    with (
+        closing(listener),
+        Server(
+            listener, Application(make_parts(access), access, bounds), bounds, tls
+        ).running() as server,
+    ):
         guarded = "" if access.tokens.needed else ", no token"
         logger.info("metrics and page at %s%s", server.url, guarded)
         yield server.url
@@ -130,16 +147,17 @@ def observed(
     observer: Observer,
     truth: "Truth | None" = None,
     make_more: "MakeParts | None" = None,
+    listener: socket.socket | None = None,
 ) -> Iterator[str | None]:
     """Serve metrics, health and the page while the block runs; yields the page's address.
 
     `truth` has the arms' true means by pool, where they are known. `make_more` makes parts whose
-    routes are tried before those of the page.
+    routes are tried before those of the page. `listener` is as for `serving`.
 
     Raises
     ------
     ConfigurationError
-        If tokens or certificate cannot be used.
+        If tokens or certificate cannot be used, or the port cannot be had.
     """
     from fair_allocator.observe.reporter import Reporter
     from fair_allocator.observe.routes import Pages
@@ -154,7 +172,7 @@ def observed(
         pages = Pages(reporter, health, access, configuration.observe.max_clients)
         return [*more, pages.part]
 
-    with serving(configuration, make_parts) as url:
+    with serving(configuration, make_parts, listener) as url:
         yield url
 
 
@@ -164,23 +182,27 @@ def observed_aside(
 ) -> Iterator[None]:
     """Do the same on a thread of its own, a little later: deciding does not wait for it.
 
+    The port is taken at once; who connects earlier than the server is there waits for it.
+
     Raises
     ------
     ConfigurationError
-        If tokens or certificate cannot be used.
+        If tokens or certificate cannot be used, or the port cannot be had.
     """
     check_files(configuration.observe)
-    if configuration.observe.port is None:
+    listener = listening(configuration.observe)
+    if listener is None:
         yield
         return
     ending = threading.Event()
 
     def serve() -> None:
-        if ending.wait(HEAD_START_SECONDS):
-            return
         try:
-            with observed(configuration, observer, make_more=make_more):
-                ending.wait()
+            with closing(listener):
+                if ending.wait(HEAD_START_SECONDS):
+                    return
+                with observed(configuration, observer, make_more=make_more, listener=listener):
+                    ending.wait()
         except Exception:
             logger.exception("no metrics and no page; deciding goes on")
 

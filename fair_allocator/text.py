@@ -4,6 +4,8 @@ Names come as JSON, in which a lone half of a surrogate pair is valid. UTF-8 has
 unless it is asked to let surrogates pass, so every name is converted here.
 """
 
+import re
+
 
 def to_bytes(text: str) -> bytes:
     r"""Return a text in UTF-8.
@@ -26,3 +28,14 @@ def counted(count: int, word: str) -> str:
     ('1 pool', '2,000 pools')
     """
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def demanded(message: str) -> str:
+    """Return what pydantic says of a value, in plain words.
+
+    >>> demanded("Input should be less than or equal to 1")
+    'must be at most 1'
+    """
+    message = re.sub(r"^(Input|String|List|Dictionary) should", "must", message)
+    message = message.replace("greater than or equal to", "at least")
+    return message.replace("less than or equal to", "at most")

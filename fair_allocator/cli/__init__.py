@@ -5,6 +5,7 @@ again, 70 internal, 78 configuration.
 """
 
 import argparse
+import logging
 import os
 import sys
 import traceback
@@ -13,11 +14,14 @@ from importlib import import_module
 from typing import Final
 
 from fair_allocator import __version__
+from fair_allocator.cli import logs
 from fair_allocator.cli.options import PROGRAM, Formatter
 from fair_allocator.core import FORM
 from fair_allocator.errors import EX_CONFIG, EX_SOFTWARE, FairAllocatorError, InvalidPool
 
 __all__ = ["main"]
+
+logger = logging.getLogger(__name__)
 
 _COMMANDS: Final = {
     "demo": "fair_allocator.cli.demo",
@@ -40,6 +44,7 @@ _COMMANDS: Final = {
     "import": "fair_allocator.cli.import_",
     "simulate": "fair_allocator.cli.simulate",
     "schema": "fair_allocator.cli.schema",
+    "completion": "fair_allocator.cli.completion",
 }
 """Their modules are loaded when needed: a service that was killed is to be back at once."""
 
@@ -54,7 +59,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         # A name that the terminal cannot show must not end the command.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     argv = sys.argv[1:] if argv is None else argv
-    arguments = _parser(argv).parse_args(argv)
+    arguments = make_parser(argv).parse_args(argv)
+    in_log = getattr(arguments, "logs", False)
+    if in_log:
+        logs.set_up()
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -65,11 +73,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except FairAllocatorError as error:
-        print(f"{PROGRAM}: {error}", file=sys.stderr)
-        return _exit_code(error)
+        code = _exit_code(error)
+        if in_log:
+            logger.critical("%s (exit %d)", error, code)
+        else:
+            print(f"{PROGRAM}: {error}", file=sys.stderr)
     except Exception:
-        traceback.print_exc()
-        return EX_SOFTWARE
+        code = EX_SOFTWARE
+        if in_log:
+            logger.critical("ended by a fault of the program (exit %d)", code, exc_info=True)
+        else:
+            traceback.print_exc()
     return code
 
 
@@ -79,7 +93,7 @@ def _exit_code(error: FairAllocatorError) -> int:
     return code
 
 
-def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+def make_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     """Return what reads these arguments: of one command if they begin with it, else of all."""
     parser = argparse.ArgumentParser(
         prog=PROGRAM,

@@ -12,7 +12,7 @@ from fair_allocator.core.pool import Pool
 from fair_allocator.errors import InvalidPool
 from fair_allocator.events import Configure, input_events
 from fair_allocator.log import Incoming, LogClient
-from fair_allocator.text import to_bytes
+from fair_allocator.text import demanded, to_bytes
 
 _PIECE: Final = 2**16
 """Bytes read at once: what of them are whole lines is sent together."""
@@ -30,8 +30,9 @@ def pool_of(topic: str, value: bytes, limit: int) -> str:
         event = input_events[topic].validate_json(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise BadEvent(shown(f"{place}: {first['msg']}" if place else first["msg"])) from None
+        keys = [str(key) for key in first["loc"] if key not in ("reward", "declined")]
+        place, message = ".".join(keys), demanded(first["msg"])
+        raise BadEvent(shown(f"{place}: {message}" if place else message)) from None
     if isinstance(event, Configure):
         settings = (event.tolerance or 0, event.learner or "ucb1", event.rule or "auto")
         kind = event.requests or "plain"

@@ -8,7 +8,7 @@ from fair_allocator.cli import logs
 from fair_allocator.cli.api import make_gateway
 from fair_allocator.cli.options import Subparsers, add_command, add_config, configuration_of
 from fair_allocator.cli.watchdog import Watchdog
-from fair_allocator.errors import ConfigurationError, LogUnavailable
+from fair_allocator.errors import ConfigurationError
 from fair_allocator.serving import serving
 from fair_allocator.wiring import log_name
 
@@ -24,10 +24,11 @@ def add(subparsers: Subparsers) -> None:
         "Takes requests over HTTP, appends them to the log, and answers when a service has\n"
         "decided them. It keeps no state: any number of them may run, and each of them answers\n"
         "for every pool.\n"
-        "Serves until SIGTERM or SIGINT. What a gateway has acknowledged outlives it.",
+        "Serves until SIGTERM, SIGINT or SIGHUP. What a gateway has acknowledged outlives it.",
         "gateway --config fair-allocator.toml",
         run,
     )
+    parser.set_defaults(logs=True)
     add_config(parser)
 
 
@@ -36,13 +37,12 @@ def run(arguments: argparse.Namespace) -> int:
     configuration = configuration_of(arguments)
     if configuration.observe.port is None:
         raise ConfigurationError("a gateway needs a port: set observe.port")
-    logs.set_up()
+    logs.set_level(configuration.observe.log_level)
     ending = threading.Event()
     watchdog = Watchdog(configuration.service.stuck_seconds, configuration.service.drain_seconds)
     with watchdog.over(ending.set), serving(configuration, make_gateway(configuration)) as url:
         if url is None:
-            observe = configuration.observe
-            raise LogUnavailable(f"cannot listen on {observe.host} port {observe.port}")
+            raise ConfigurationError("a gateway needs its port: see above")
         logger.info("gateway of %s at %s", log_name(configuration), url)
         while not ending.wait(1.0):
             watchdog.beat()

@@ -20,7 +20,12 @@ def set_up(stream: TextIO | None = None) -> None:
     handler.addFilter(_is_no_clients)
     handler.setFormatter(_Text() if stream.isatty() else _Json())
     root.addHandler(handler)
-    logging.getLogger("fair_allocator").setLevel(logging.INFO)
+    set_level("info")
+
+
+def set_level(level: str) -> None:
+    """Leave out lines that are less severe than a level, such as "warning"."""
+    logging.getLogger("fair_allocator").setLevel(level.upper())
 
 
 def _is_no_clients(record: logging.LogRecord) -> bool:

@@ -28,11 +28,13 @@ def add(subparsers: Subparsers) -> None:
         subparsers,
         "run",
         "serve: read requests, decide, write assignments",
-        "Serves until SIGTERM or SIGINT, then writes a last snapshot and exits 0. A second signal\n"
-        "exits at once and loses nothing: what was not committed is read again by the next start.",
+        "Serves until SIGTERM, SIGINT or SIGHUP, then writes a last snapshot and exits 0. Another\n"
+        "one exits at once and loses nothing: what was not committed is read again by the next\n"
+        "start.",
         "run --config fair-allocator.toml",
         run,
     )
+    parser.set_defaults(logs=True)
     add_config(parser)
     parser.add_argument(
         "--accept-offsets",
@@ -47,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = service_settings(
         configuration, configuration.log.partitions, arguments.accept_offsets
     )
-    logs.set_up()
+    logs.set_level(configuration.observe.log_level)
     watchdog = Watchdog(configuration.service.stuck_seconds, configuration.service.drain_seconds)
     calm_collector()
     observer = Observer()
@@ -57,19 +59,21 @@ def run(arguments: argparse.Namespace) -> int:
         observer.beat()
 
     service = Service(open_log(configuration), settings, heartbeat=beat, probe=observer)
-    logger.info("%s", _served(configuration))
+    pools = guarantees(configuration)
+    for pool in pools:
+        for warning in pool.warnings:
+            logger.warning("pools.%s: %s", shown(pool.name), warning)
     with (
         observed_aside(configuration, observer, make_api(configuration)),
         watchdog.over(service.stop),
     ):
-        service.run()
+        service.run(lambda: logger.info("%s", _served(configuration, pools)))
     logger.info("stopped; the next start goes on from here")
     return 0
 
 
-def _served(configuration: Configuration) -> str:
+def _served(configuration: Configuration, pools: list[PoolGuarantee]) -> str:
     """Say what is served, and what is promised."""
-    pools = guarantees(configuration)
     texts = [_promise(pool) for pool in pools[:_MOST_POOLS]]
     if len(pools) > _MOST_POOLS:
         texts.append(f"and {len(pools) - _MOST_POOLS} more")

@@ -19,6 +19,7 @@ from fair_allocator.cli.options import (
 from fair_allocator.cli.printing import bar, print_json, print_table, shown, size_of
 from fair_allocator.cli.send_events import add_common, add_events
 from fair_allocator.config import Configuration
+from fair_allocator.errors import LogMissing
 from fair_allocator.events.wire import to_json
 from fair_allocator.log import LogClient
 from fair_allocator.log.base import INPUTS
@@ -64,6 +65,14 @@ def _add_stream(kinds: Subparsers, topic: str) -> None:
 # -- what they do -------------------------------------------------------------------------------
 
 
+def _open(arguments: argparse.Namespace, configuration: Configuration) -> LogClient:
+    """Open the log; one that is missing is made only if that was asked for."""
+    try:
+        return open_client(configuration, create=arguments.create)
+    except LogMissing as error:
+        raise LogMissing(f"{error}, or say --create") from None
+
+
 def _sender(
     arguments: argparse.Namespace, configuration: Configuration, client: LogClient
 ) -> Appender:
@@ -83,7 +92,7 @@ def run_one(arguments: argparse.Namespace) -> int:
         value = to_bytes(to_json(event))
     except ValueError:
         raise BadUsage("NaN and infinity are no numbers for an event") from None
-    with closing(open_client(configuration, create=True)) as client:
+    with closing(_open(arguments, configuration)) as client:
         sender = _sender(arguments, configuration, client)
         try:
             record = sender.prepared(value)
@@ -105,7 +114,7 @@ def run_stream(arguments: argparse.Namespace) -> int:
     configuration = configuration_of(arguments)
     with (
         reading(arguments.ndjson) as file,
-        closing(open_client(configuration, create=True)) as client,
+        closing(_open(arguments, configuration)) as client,
     ):
         sender = _sender(arguments, configuration, client)
         try:

@@ -28,6 +28,9 @@ def add_common(parser: argparse.ArgumentParser, topic: str) -> None:
     parser.add_argument(
         "--partition", type=int, metavar="N", help='where to, if log.partitioner is "none"'
     )
+    parser.add_argument(
+        "--create", action="store_true", help="make the embedded log if there is none yet"
+    )
     parser.set_defaults(topic=topic)
 
 

@@ -29,7 +29,7 @@ LAST_WORDS_SECONDS: Final = 5.0
 ONE_MOMENT: Final = 0.2
 """Seconds in which signals count as one: some supervisors send theirs to the group as well."""
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Watchdog:
@@ -61,7 +61,11 @@ class Watchdog:
         thread = threading.Thread(
             target=self._watch, args=(awake, stop), name="watchdog", daemon=True
         )
-        former = {number: signal.signal(number, _heard) for number in _SIGNALS}
+        former = {
+            number: signal.signal(number, _heard)
+            for number in _SIGNALS
+            if signal.getsignal(number) is not signal.SIG_IGN  # as nohup has it
+        }
         former_wake = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         thread.start()
         try:

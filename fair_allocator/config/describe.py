@@ -9,6 +9,7 @@ from typing import Any, Final
 from fair_allocator.config.keys import KeyPath, dotted, known_settings
 from fair_allocator.config.settings import Configuration, PoolConfiguration
 from fair_allocator.core.pool import Pool
+from fair_allocator.core.quotas import parse_tolerance
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
@@ -145,6 +146,13 @@ def _promise(name: str, settings: PoolConfiguration, pool: Pool) -> PoolGuarante
 
 def _warnings(settings: PoolConfiguration) -> Iterator[str]:
     """Yield what makes no sense in a pool's settings, though it can be served."""
+    if (tolerance := parse_tolerance(settings.tolerance)).denominator > 1:
+        yield (
+            f"tolerance {float(tolerance):g} promises no less than {int(tolerance)} does: an arm "
+            "falls short by whole pulls"
+        )
+    if settings.default_reward is not None and settings.reward_timeout is None:
+        yield "default_reward has no effect: without reward_timeout no reward is given up"
     if settings.wait_timeout is not None and settings.when_busy == "refuse":
         yield 'wait_timeout has no effect: with when_busy = "refuse" no request waits'
     if settings.requests == "plain":

@@ -36,11 +36,16 @@ class Setting(NamedTuple):
         return self.place
 
     def read(self, text: str) -> object:
-        """Return a variable's value: text as it stands, anything else as TOML has it."""
+        """Return a variable's value: text as it stands, anything else as TOML has it.
+
+        A list may also be written without brackets and quotes, with commas between its items.
+        """
         if self.schema.get("type") != "string":
             with suppress(ValueError):
                 content = tomllib.loads(f"value = {text}")
                 return content["value"] if len(content) == 1 else text
+        if self.schema.get("type") == "array" and not text.lstrip().startswith("["):
+            return [item.strip() for item in text.split(",")]
         return text
 
     @property

@@ -6,7 +6,7 @@ as not set. Pools are written in the file only.
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
@@ -17,12 +17,13 @@ from pydantic_core import ErrorDetails
 from fair_allocator.config.keys import PREFIX, KeyPath, dotted, known_settings, variable
 from fair_allocator.config.settings import Configuration
 from fair_allocator.errors import ConfigurationError
+from fair_allocator.text import demanded
 
 FILE_VARIABLE: Final = PREFIX + "CONFIG"
 """The variable that names the file."""
 
-_NOT_SETTINGS: Final = {PREFIX + name for name in ("CONFIG", "REQUIRE_ALL", "TOKEN", "URL")}
-"""Variables of the commands and of the tests."""
+_NOT_SETTINGS: Final = {PREFIX + name for name in ("CONFIG", "PURE", "REQUIRE_ALL", "TOKEN", "URL")}
+"""Variables of the commands, of the installation and of the tests."""
 
 _KUBERNETES: Final = re.compile(
     r"\w+_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)=.*|\w+_PORT=\w+://.*"
@@ -51,7 +52,8 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Configuration:
     except ValidationError as error:
         for problem in error.errors(include_url=False):
             place = tuple(str(part) for part in problem["loc"] if part != "[key]")
-            where = origins.get(place) or f"{path}: {dotted(place)}"
+            # A problem with an item of a list is one of the variable that has the list.
+            where = origins.get(place[:2]) or f"{path}: {dotted(place)}"
             problems.append(f"{where}: {_explain(problem, place)}")
     if problems:
         rest = len(problems) - _MOST_PROBLEMS
@@ -91,7 +93,8 @@ def _override(
         elif name.startswith(variable(("pools", ""))):
             problems.append(f"{name}: pools are configured in the file, not by variables")
         elif not _KUBERNETES.fullmatch(f"{name}={text}"):
-            problems.append(f"{name}: unknown variable; the closest is {_closest(name, variables)}")
+            short = {each.removeprefix(PREFIX): each for each in variables}
+            problems.append(f"{name}: unknown variable{_closest(name.removeprefix(PREFIX), short)}")
     return origins, problems
 
 
@@ -101,8 +104,11 @@ def _explain(problem: ErrorDetails, place: KeyPath) -> str:
         case "missing":
             return "is required"
         case "extra_forbidden":
-            known = [dotted(k) for s in known_settings() for k in (s.beside(place), s.place[:1])]
-            return f"unknown key; the closest is {_closest(dotted(place), known)}"
+            if place[0] == "pools" and isinstance(problem["input"], dict):
+                name = ".".join(place[1:])
+                return f"unknown key; if the pool's name is {name}, write {dotted(('pools', name))}"
+            known = {k: k for s in known_settings() for k in _names(s.beside(place))}
+            return f"unknown key{_closest(dotted(place), known)}"
     if place[0] != "pools" and place[-1].upper().endswith(_SECRET):
         return "is not valid (its value is not shown)"
     match problem["type"]:
@@ -111,9 +117,7 @@ def _explain(problem: ErrorDetails, place: KeyPath) -> str:
         case "dict_type" | "model_type":
             message = "must be a table"
         case _:
-            message = re.sub(r"^(Input|String) should", "must", problem["msg"])
-            message = message.replace("greater than or equal to", "at least")
-            message = message.replace("less than or equal to", "at most")
+            message = demanded(problem["msg"])
     return f"{message}, got {_shown(problem['input'])}"
 
 
@@ -124,5 +128,12 @@ def _shown(value: object) -> str:
     return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "..."
 
 
-def _closest(word: str, known: Iterable[str]) -> str:
-    return get_close_matches(word, known, n=1, cutoff=0)[0]
+def _names(place: KeyPath) -> tuple[str, str]:
+    """Return a setting's name, and that of the section it is in."""
+    return dotted(place), place[0]
+
+
+def _closest(word: str, known: Mapping[str, str]) -> str:
+    """Suggest what was probably meant, by the name it goes by; nothing if nothing is similar."""
+    found = get_close_matches(word, known, n=1)
+    return f"; the closest is {known[found[0]]}" if found else ""

@@ -70,6 +70,14 @@ def _named_file(path: Path) -> Path:
     return path
 
 
+def _brokers(value: str) -> str:
+    for broker in value.split(","):
+        host, _, port = broker.strip().rpartition(":")
+        if not host or not port.isdecimal():
+            raise ValueError(f"must be host:port with commas between them, got {broker.strip()!r}")
+    return value
+
+
 def _learner(value: object) -> object:
     name = value.get("name") if isinstance(value, dict) else value
     if not isinstance(name, str):
@@ -121,7 +129,7 @@ class LogSection(_Section):
 class KafkaSection(_Section):
     """Section ``kafka``, for `log.kind` "kafka" and "confluent"."""
 
-    bootstrap_servers: Annotated[str, Field(min_length=1)] = _BROKERS
+    bootstrap_servers: Annotated[str, Field(min_length=1), AfterValidator(_brokers)] = _BROKERS
     """Brokers to ask first, host:port with commas between them."""
     topic_prefix: str = _KAFKA.topic_prefix
     """The prefix of the names of the six topics."""
@@ -235,6 +243,10 @@ class ObserveSection(_Section):
     """The address on which metrics, health and the page are served; "0.0.0.0" is everywhere."""
     port: Annotated[Annotated[int, Field(ge=0, le=65535)] | None, BeforeValidator(_none)] = 9464
     """The port of that address; 0 takes any free one, "none" serves nothing."""
+    port_required: bool = True
+    """Whether the service ends with exit 78 if the port cannot be had; else it runs without."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least severe log lines that the service writes to standard error."""
     token: SecretStr = SecretStr("")
     """The bearer token for metrics and pools; if empty, clients need no token."""
     token_file: Annotated[Path | None, Field(strict=False), BeforeValidator(_none)] = None

@@ -21,6 +21,7 @@ from fair_allocator.events.inputs import (
 from fair_allocator.events.wire import to_json
 from fair_allocator.front.outcomes import Key, key_of
 from fair_allocator.log.base import RECORD_BYTES, Incoming
+from fair_allocator.text import demanded
 from fair_allocator.web.problem import Problem
 
 _DECLINE_FIELDS: Final = frozenset(Decline.model_fields)
@@ -161,5 +162,5 @@ def _invalid(error: ValidationError, event: dict[str, Any]) -> Problem:
     if place and place[0] == event.get("action"):
         del place[0]  # which of the controls it is
     field = ".".join(map(str, place))
-    detail = first["msg"]
+    detail = demanded(first["msg"])
     return _bad(f"{field}: {detail}" if field else detail, field or None)

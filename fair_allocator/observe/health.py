@@ -64,7 +64,7 @@ class Health:
         if self._observer.restoring_now:
             return Verdict(False, f"restoring: {self._observer.restoring_now}")
         if not self._observer.serving:
-            return Verdict(False, "no log yet")
+            return Verdict(False, self._observer.failure or "no log yet")
         if not self._observer.assigned:
             return Verdict(False, "no partitions assigned yet")
         if self._without_success() > self._step_seconds:

@@ -50,6 +50,8 @@ class Observer(Probe):
         """When the last step succeeded; None before the first."""
         self.restoring_now = ""
         """How far a restore is, while there is one."""
+        self.failure = ""
+        """Why the last step failed; empty if it did not."""
         self.assigned = False
         """Whether the log has said once what is owned here, be it nothing."""
         self._serving = False
@@ -162,6 +164,7 @@ class Observer(Probe):
         else:
             self._tallies.log_failures += 1
         self._failing = True
+        self.failure = str(error)
         self._serving, self.restoring_now = False, ""
 
     def stepped(
@@ -173,7 +176,7 @@ class Observer(Probe):
         whole = not self._failing and len(owned) == len(shards)
         self._failing = False
         if whole:
-            self._serving, self.restoring_now = True, ""
+            self._serving, self.restoring_now, self.failure = True, "", ""
             self.assigned = self.assigned or bool(owned)
             self.stepped_at = self._monotonic()
         if self._asked:

@@ -15,6 +15,7 @@ from typing import Final
 
 from fair_allocator.errors import CommitFailed, LogUnavailable
 from fair_allocator.log.base import INPUTS, JOURNAL, Log, Outgoing, Record
+from fair_allocator.service.announcing import Announcer
 from fair_allocator.service.partition import OwnedPartition, Restored, parts_of
 from fair_allocator.service.probe import Probe
 from fair_allocator.service.settings import ServiceSettings
@@ -83,6 +84,7 @@ class Service:
         self._stopping = False
         self._subscribers: list[Subscriber] = []
         self._sent_ahead: list[Outgoing] = []
+        self._announcer = Announcer()
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Call `subscriber` with the output records of each commit, after it succeeded.
@@ -112,10 +114,14 @@ class Service:
 
     # -- the loop -----------------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Serve until `stop`, then write a last snapshot and let go of the log."""
+    def run(self, opened: Callable[[], None] = lambda: None) -> None:
+        """Serve until `stop`, then write a last snapshot and let go of the log.
+
+        `opened` is called once the log is open.
+        """
         self._open()
         try:
+            opened()
             while not self._stopping:
                 self.step()
             self.drain()
@@ -284,7 +290,9 @@ class Service:
             now = round(self._wall() * 1000)
             for partition, live, first, count in added:
                 partition.forget_tried()
-                self._probe.counted(live.take_tally())
+                tally = live.take_tally()
+                self._announcer.announce(tally)
+                self._probe.counted(tally)
                 live.snapshots.committed(placed[first : first + count], now)
             self._probe.committed(self._monotonic() - began)
             self._tell_subscribers(outgoing)

@@ -51,3 +51,5 @@ class Tally:
     """Requests that began to wait."""
     declined: int = 0
     """Assignments that an arm declined."""
+    controls: list[tuple[str, str, str | None]] = field(default_factory=list)
+    """Controls that were applied: the action, the pool, and who says to have sent it."""

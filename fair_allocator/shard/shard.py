@@ -268,6 +268,7 @@ class Shard(Controlling):
             raise Unusable(Refusal.REFUSED, str(error)) from error
         finally:
             self._outbox.by = None
+        self.tally.controls.append((event.action, event.pool, event.by))
         if timestamp > self.table.clock:
             self._advance(timestamp)
 

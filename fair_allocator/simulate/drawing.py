@@ -107,8 +107,11 @@ def _draw_cost(figure: Figure) -> "Picture":
     for axes in (left, right):
         axes.set_xlabel("tolerance alpha, in pulls")
         axes.legend(frameon=False, fontsize=8.5)
-        axes.set_ylim(bottom=0)
         thousands(axes, "x", "y")
+    left.set_ylim(bottom=0)
+    # With few rounds every arm may have more than its share: the deficits are negative.
+    lowest = min(min(figure[f"{name} violation"].mean) for name in ("fair-ucb", "ucb1"))
+    right.set_ylim(bottom=0 if lowest >= 0 else None)
     return drawn
 
 
@@ -207,11 +210,12 @@ def draw_advice(advice: Advice, directory: Path) -> list[Path]:
         (right, advice.by_sum, "sum of the quotas, %", "Regret by sum, same proportions"),
     )
     for axes, curves, label, title in panels:
-        bound(axes, curves["fair-ucb bound"], "bound (Theorem 4)")
+        top = 1.8 * max(curves["fair-ucb"].mean)
+        if min(curves["fair-ucb bound"].mean) < top:
+            bound(axes, curves["fair-ucb bound"], "bound (Theorem 4)")
         line(axes, curves["ucb1"], "UCB1, no quotas", _PLAIN)
         line(axes, curves["fair-ucb"], "Fair-UCB", _FAIR, marker="o", markersize=3.5)
-        highest = max(curves["fair-ucb"].mean)
-        axes.set(xlabel=label, ylabel="regret", title=title, ylim=(0, 1.8 * highest))
+        axes.set(xlabel=label, ylabel="regret", title=title, ylim=(0, top))
         axes.legend(frameon=False, fontsize=8.5)
         thousands(axes, "x", "y")
     return save(drawn, directory / "advice")

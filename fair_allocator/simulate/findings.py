@@ -51,7 +51,7 @@ def _cost(figure: Figure) -> Found:
     )
     yield (
         "regret falls as the tolerance grows",
-        all(_below(fair, at + 1, fair, at) for at in range(len(slacks) - 1)),
+        _falls(fair),
         (
             f"from {fair.mean[0]:,.0f} at {slacks[0]:,} to {fair.mean[-1]:,.0f} at {slacks[-1]:,} "
             f"(standard errors {fair.se[0]:,.0f} and {fair.se[-1]:,.0f})"
@@ -69,7 +69,7 @@ def _cost(figure: Figure) -> Found:
     )
     yield (
         "the largest deficit grows with the tolerance up to there",
-        all(_below(short, at, short, at + 1) for at in range(len(slacks) - 1)),
+        _falls(_negative(short)),
         f"from {short.mean[0]:,.1f} to {short.mean[-1]:,.0f}",
     )
     yield _bounded("regret stays below Theorem 4 in the appendix's form", fair, bound)
@@ -169,6 +169,20 @@ def _below(one: Curve, at: int, other: Curve, where: int) -> bool:
     """Tell whether one point is not surely above another."""
     noise = _SURE * hypot(one.se[at], other.se[where])
     return one.mean[at] <= other.mean[where] + noise + 1e-9
+
+
+def _falls(curve: Curve) -> bool | None:
+    """Tell whether a curve falls from beginning to end; None if the noise hides it."""
+    last = len(curve.x) - 1
+    if not all(_below(curve, at + 1, curve, at) for at in range(last)):
+        return False
+    if not _below(curve, last, curve, 0):
+        return False
+    return None if _below(curve, 0, curve, last) else True
+
+
+def _negative(curve: Curve) -> Curve:
+    return Curve(curve.x, [-mean for mean in curve.mean], curve.se, curve.runs)
 
 
 def _bounded(claim: str, curve: Curve, bound: Curve) -> tuple[str, bool, str]:

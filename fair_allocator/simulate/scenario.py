@@ -1,7 +1,6 @@
 """An instance of one's own, read from TOML; every error names the file, the key and the value."""
 
 import csv
-import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
@@ -16,6 +15,7 @@ from pydantic_core import ErrorDetails
 from fair_allocator.config.keys import dotted
 from fair_allocator.core.quotas import parse_quota, parse_tolerance
 from fair_allocator.errors import ConfigurationError
+from fair_allocator.text import demanded
 
 _Number = str | int | float
 _Mean = Annotated[float, Field(ge=0, le=1)]
@@ -243,13 +243,11 @@ def _what(problem: ErrorDetails, place: tuple[str, ...]) -> str:
             return "is required"
         case "extra_forbidden":
             kind: Any = _KINDS.get(place[0], Scenario) if len(place) > 1 else Scenario
-            closest = get_close_matches(place[-1], kind.model_fields, n=1, cutoff=0)[0]
-            return f"unknown key; the closest is {closest}"
+            found = get_close_matches(place[-1], kind.model_fields, n=1)
+            return f"unknown key; the closest is {found[0]}" if found else "unknown key"
         case "value_error":
             return str(problem["ctx"]["error"]).removeprefix("arm '': ")
-    message = re.sub(r"^(Input|String|List|Dictionary) should", "must", problem["msg"])
-    message = message.replace("greater than or equal to", "at least")
-    message = message.replace("less than or equal to", "at most")
+    message = demanded(problem["msg"])
     value = problem["input"]
     shown = "a table" if isinstance(value, dict) else repr(value)
     return f"{message}, got {shown:.60}"

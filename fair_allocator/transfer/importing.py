@@ -113,13 +113,16 @@ def _own(log: Log, partitions: int) -> None:
 
 
 def _require_new(log: Log, settings: ShardSettings) -> None:
+    pools, used = 0, False
     for partition in range(settings.partitions):
         shard, _ = restore(log, partition, settings)
-        if shard.seq or log.committed(partition).offsets:
-            raise ConfigurationError(
-                f"the log has been served already (partition {partition} has "
-                f"{counted(len(shard.table), 'pool')}): an import needs a new one, name another"
-            )
+        pools += len(shard.table)
+        used = used or bool(shard.seq or log.committed(partition).offsets)
+    if used:
+        raise ConfigurationError(
+            f"the log is not new: an import or a service was there before, and it has "
+            f"{counted(pools, 'pool')}. An import needs a new log: name another"
+        )
 
 
 # -- what is written ----------------------------------------------------------------------------

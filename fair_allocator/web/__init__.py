@@ -5,6 +5,7 @@ connection   one connection: uvicorn's protocol with deadlines and a bound on ev
 headers      of every answer
 joining      head and beginning of an answer in one system call
 crowd        all connections by what they wait for: who is cut off, and who makes room
+listening    the listening socket
 application  routes of several parts as one application: host check, body limit, headers, errors
 access       which rights a request has: by its token, or because nobody needs one
 tokens       tokens with rights in a file that is read again when it changes

@@ -24,8 +24,9 @@ class Bounds:
     idle_seconds
         Between two requests of a connection. Longer than proxies and client libraries keep a
         connection, so that they close it first and never send into one that is being closed.
-    linger_seconds
-        For which a refused client may go on sending, so that it gets to read the refusal.
+    linger_bytes, linger_seconds
+        How much, and for how long, a client may go on sending after the last answer, so that it
+        gets to read it: the rest of a body that was refused.
     end_seconds
         For answers under way when the server ends.
     """
@@ -38,5 +39,6 @@ class Bounds:
     body_seconds: float = 20.0
     send_seconds: float = 30.0
     idle_seconds: float = 75.0
-    linger_seconds: float = 1.0
+    linger_bytes: int = 16_777_216
+    linger_seconds: float = 5.0
     end_seconds: float = 1.0

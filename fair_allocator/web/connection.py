@@ -5,6 +5,10 @@ byte. Here the connection stands in the crowd's line of the phase it is in, and 
 
 A request that comes before the answer to the one before it ends the connection after that answer:
 nobody pipelines, and what is queued would be memory that the client decides on.
+
+An answer that does not wait for the rest of the body says `Connection: close`. What still comes is
+read and thrown away for a while, because closing a socket with unread data resets the connection,
+and the client may lose the answer.
 """
 
 import asyncio
@@ -14,6 +18,7 @@ from contextlib import suppress
 from typing import Final
 
 import httptools
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -44,13 +49,19 @@ class Connection(HttpToolsProtocol):
         accepted: socket.socket,
     ) -> None:
         super().__init__(config, state, {}, loop)
+        self._app = self.app
+        self.app = self._answer
         self.phase: Phase | None = None
         self._accepted = accepted
         """The socket, until there is a transport: a TLS handshake takes its time."""
         self._crowd = crowd
         self._bounds = bounds
         self._deaf = False
-        """Whether nothing of what still comes is read."""
+        """Whether what still comes is thrown away."""
+        self._thrown_away = 0
+        """Bytes that came after the last answer."""
+        self._last = False
+        """Whether the answer under way said that it is the last one."""
         self._replaying = False
         """Whether the parser is fed a head that was parsed before."""
         self._in_head = False
@@ -75,6 +86,7 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._deaf:
+            self._throw_away(data)
             return
         try:
             self._parse(data)
@@ -88,6 +100,13 @@ class Connection(HttpToolsProtocol):
             if self._head_bytes > self._bounds.head_bytes:
                 self._refuse(Problem(431))
         self._settle()
+
+    def _throw_away(self, data: bytes) -> None:
+        """Count what comes after the last answer, and close if it is too much."""
+        if self.phase is Phase.END:
+            self._thrown_away += len(data)
+            if self._thrown_away > self._bounds.linger_bytes:
+                self.cut()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -169,13 +188,32 @@ class Connection(HttpToolsProtocol):
         if not self._skips_body():
             super().on_message_complete()
 
+    # -- the answer ---------------------------------------------------------------------------
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the application answer; say so if nothing more is answered on this connection."""
+        cycle = self.cycle
+
+        async def give(message: Message) -> None:
+            if message["type"] != "http.response.start":
+                await send(message)
+                return
+            if cycle.more_body:
+                cycle.keep_alive = False
+            await send(message)
+            # uvicorn would close at once, and reset a client that still sends: see `_end`.
+            self._last, cycle.keep_alive = not cycle.keep_alive, True
+
+        await self._app(scope, receive, give)
+
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
         self._joining.answer_ended()
-        if self.transport.is_closing():
-            self._crowd.move(self, Phase.SEND)
-        elif self._deaf or self.cycle.more_body:
+        if self._deaf or self.cycle.more_body:
             self._end()
+        elif self._last:
+            self.transport.close()
+            self._crowd.move(self, Phase.SEND)
         else:
             self.flow.resume_reading()
             self._settle()
@@ -226,20 +264,18 @@ class Connection(HttpToolsProtocol):
         self._end()
 
     def _end(self) -> None:
-        """Say that nothing more comes, and wait a little for the client to hear it.
+        """Say that nothing more comes, and wait a little for the client to close.
 
         To close while it still sends would reset the connection, and with it what it was sent.
         """
         self._deaf = True
-        if not self.transport.can_write_eof():
-            self.transport.close()
-        else:
+        if self.transport.can_write_eof():  # TLS cannot
             try:
                 self.transport.write_eof()
             except OSError:
                 self.cut()  # the client was faster
                 return
-            self.flow.resume_reading()
+        self.flow.resume_reading()
         self._crowd.move(self, Phase.END)
 
 

@@ -25,9 +25,6 @@ from fair_allocator.web.tls import Tls
 
 logger = logging.getLogger(__name__)
 
-BACKLOG: Final = 1_024
-"""Connections that the kernel keeps for us; beyond it, it lets clients try again after a second."""
-
 ACCEPTS: Final = 32
 """Connections accepted in one turn of the event loop, which then looks after the others."""
 
@@ -39,18 +36,11 @@ SWEEP_SECONDS: Final = 0.2
 
 
 class Server:
-    """Serves an application; listens from the moment it is made.
-
-    Raises
-    ------
-    OSError
-        If it cannot listen there.
-    """
+    """Serves an application on a socket that listens already, see `listening`."""
 
     def __init__(
         self,
-        host: str,
-        port: int,
+        listener: socket.socket,
         app: Application,
         bounds: Bounds | None = None,
         tls: Tls | None = None,
@@ -59,7 +49,7 @@ class Server:
         self._bounds = bounds or Bounds()
         self._tls = tls
         self._crowd = Crowd(self._bounds, _most_connections(self._bounds))
-        self._socket = _listen(host, port)
+        self._socket = listener
         self.host, self.port = self._socket.getsockname()[:2]
 
     @property
@@ -85,22 +75,6 @@ class Server:
         finally:
             serving.stop()
             thread.join()
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Only where the protocol is named does asyncio send small pieces at once: else the second part
-    # of an answer waits 40 ms for the client to confirm the first.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(BACKLOG)
-        listener.setblocking(False)
-    except BaseException:
-        listener.close()
-        raise
-    return listener
 
 
 def _most_connections(bounds: Bounds) -> int:

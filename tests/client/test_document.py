@@ -38,7 +38,7 @@ def test_the_commands_can_be_called() -> None:
     called = [shlex.split(line)[1:] for line in lines if line.startswith("fair-allocator ")]
     assert len(called) == 5
     for words in called:
-        assert cli._parser(words).parse_args(words).run
+        assert cli.make_parser(words).parse_args(words).run
 
 
 def test_every_error_is_explained() -> None:

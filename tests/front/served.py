@@ -16,6 +16,7 @@ from fair_allocator.service import Service
 from fair_allocator.web.access import Access
 from fair_allocator.web.application import Application
 from fair_allocator.web.bounds import Bounds
+from fair_allocator.web.listening import listen
 from fair_allocator.web.server import Server
 from fair_allocator.web.tokens import Right, Token, Tokens
 from fair_allocator.wiring import open_client, open_log, service_settings
@@ -84,7 +85,7 @@ class Site:
         access = Access(Tokens([Token.of("all", Right, SECRET)]))
         front = Front(self.configuration, self.open_client, access)
         app = Application([front.part], access, Bounds())
-        server = self._undo.enter_context(Server("127.0.0.1", 0, app).running())
+        server = self._undo.enter_context(Server(listen("127.0.0.1", 0), app).running())
         awaited(lambda: not front.away, "the API's start")
         headers = {"authorization": f"Bearer {SECRET}"}
         client = httpx.Client(base_url=server.url, headers=headers, timeout=scaled(60))

@@ -207,6 +207,7 @@ def test_what_is_not_known_says_that_asking_again_is_safe(site: Site) -> None:
         ("POST", "v1/pools/tasks/requests", {"content": b'{"x":1e999}'}, 422),
         ("POST", "v1/pools/tasks/requests", {"content": b'{"x":"\\ud800"}'}, 400),
         ("POST", "v1/pools/tasks/requests", {"content": b'{"slots":' + b"9" * 5_000 + b"}"}, 400),
+        ("POST", "v1/pools/tasks/rewards", {"content": b" " * 2_000_000}, 413),
         ("POST", "v1/pools/tasks/rewards", {}, 400),
         ("GET", "v1/pools/tasks/requests", {}, 405),
         ("DELETE", "v1/pools/tasks/requests/r1", {}, 405),

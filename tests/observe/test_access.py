@@ -62,8 +62,11 @@ def test_names_are_configured_in_the_file_or_by_a_variable(tmp_path: Path) -> No
     assert load(file, {}).observe.hosts == ("a.example", "b.example")
     variable = {"FAIR_ALLOCATOR_OBSERVE__HOSTS": '["c.example"]'}
     assert load(file, variable).observe.hosts == ("c.example",)
+    assert load(file, {"FAIR_ALLOCATOR_OBSERVE__HOSTS": "c.example"}).observe.hosts == (
+        "c.example",
+    )
     with pytest.raises(ConfigurationError, match="HOSTS"):
-        load(file, {"FAIR_ALLOCATOR_OBSERVE__HOSTS": "c.example"})
+        load(file, {"FAIR_ALLOCATOR_OBSERVE__HOSTS": "c.example,,d.example"})
 
 
 # -- tokens -----------------------------------------------------------------------------------

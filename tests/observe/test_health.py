@@ -5,11 +5,12 @@ from unittest.mock import patch
 
 import pytest
 
+from fair_allocator.cli import main
 from fair_allocator.config import Configuration, LogSection, ObserveSection
 from fair_allocator.errors import CommitFailed, ConfigurationError, LogUnavailable
 from fair_allocator.observe.health import STEP_SECONDS, Health, Verdict
 from fair_allocator.observe.observer import Observer
-from fair_allocator.serving import observed
+from fair_allocator.serving import observed, observed_aside
 from tests.support.served import ARMS, Served
 
 GOOD = Verdict(True, "ok")
@@ -58,7 +59,7 @@ def test_a_loop_whose_commits_fail_for_long_is_dead(loop: Loop) -> None:
     with patch.object(loop.served.service.log, "commit", side_effect=CommitFailed("no")):
         loop.served.service.step()
         assert loop.health.live() == GOOD
-        assert loop.health.ready() == Verdict(False, "no log yet")
+        assert loop.health.ready() == Verdict(False, "no")
         loop.now += 61
         loop.served.service.step()
     assert loop.health.live() == Verdict(False, "no step has succeeded for too long")
@@ -97,7 +98,7 @@ def test_a_commit_that_hangs_is_seen_before_it_fails(loop: Loop) -> None:
     with patch.object(loop.served.service.log, "commit", side_effect=hang):
         loop.served.service.step()
     assert seen == [WAITING]
-    assert loop.health.ready() == Verdict(False, "no log yet")
+    assert loop.health.ready() == Verdict(False, "no")
     loop.served.turn()
     assert loop.health.ready() == GOOD
 
@@ -126,10 +127,12 @@ def test_without_partitions_it_is_ready_once_it_is_told_that_it_has_none() -> No
 def test_a_step_that_fails_with_nothing_owned_has_not_succeeded() -> None:
     observer = Observer()
     health = Health(observer, 60.0)
-    observer.failed(LogUnavailable("no"))
+    observer.failed(LogUnavailable("the disk is full"))
     observer.stepped([], {}, {})
     assert observer.stepped_at is None
-    assert health.ready() == Verdict(False, "no log yet")
+    assert health.ready() == Verdict(False, "the disk is full")
+    observer.stepped([], {}, {})
+    assert health.ready() == Verdict(False, "no partitions assigned yet")
 
 
 # -- what is started --------------------------------------------------------------------------
@@ -140,12 +143,29 @@ def configured(tmp_path: Path, **settings: object) -> Configuration:
     return Configuration(log=LogSection(path=tmp_path / "log.db"), observe=observe)
 
 
-def test_a_port_that_is_taken_is_no_reason_not_to_serve(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_ends_the_service_unless_it_need_not_be_had(tmp_path: Path) -> None:
     with observed(configured(tmp_path, port=0), Observer()) as first:
         assert first is not None
         port = int(first.rstrip("/").rpartition(":")[2])
-        with observed(configured(tmp_path, port=port), Observer()) as second:
+        taken, why = configured(tmp_path, port=port), f"port {port}: Address already in use; set"
+        with pytest.raises(ConfigurationError, match=why), observed(taken, Observer()):
+            pass
+        with pytest.raises(ConfigurationError, match=why), observed_aside(taken, Observer()):
+            pass
+        spare = configured(tmp_path, port=port, port_required=False)
+        with observed(spare, Observer()) as second:
             assert second is None
+
+
+def test_a_service_whose_port_is_taken_ends_with_78(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with observed(configured(tmp_path, port=0), Observer()) as first:
+        assert first is not None
+        port = first.rstrip("/").rpartition(":")[2]
+        monkeypatch.setenv("FAIR_ALLOCATOR_LOG__PATH", str(tmp_path / "log.db"))
+        monkeypatch.setenv("FAIR_ALLOCATOR_OBSERVE__PORT", port)
+        assert [main([command]) for command in ("run", "gateway")] == [78, 78]
 
 
 def test_no_port_means_no_server(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from fair_allocator.observe.routes import Pages
 from fair_allocator.web.access import Access
 from fair_allocator.web.application import Application
 from fair_allocator.web.bounds import Bounds
+from fair_allocator.web.listening import listen
 from fair_allocator.web.server import Server
 from tests.deploy.processes import awaited
 from tests.observe.prompt import Scraped
@@ -35,7 +36,9 @@ class Audience:
         self.scraped.served.turn()
         observer, access = self.scraped.observer, Access()
         self.pages = Pages(self.scraped.reporter, Health(observer, 60.0), access)
-        self.server = Server("127.0.0.1", 0, Application([self.pages.part], access, BOUNDS), BOUNDS)
+        self.server = Server(
+            listen("127.0.0.1", 0), Application([self.pages.part], access, BOUNDS), BOUNDS
+        )
         self._stack.enter_context(patch.object(streams, "STREAM_SECONDS", 0.005))
         self.serving = ExitStack()
         self._stack.enter_context(self.serving)

@@ -22,6 +22,7 @@ from fair_allocator.shard import ShardSettings
 from fair_allocator.web.access import Access, Right
 from fair_allocator.web.application import Application, Part
 from fair_allocator.web.bounds import Bounds
+from fair_allocator.web.listening import listen
 from fair_allocator.web.server import Server
 from fair_allocator.web.tokens import Token, Tokens
 from fair_allocator.wiring import open_client
@@ -50,7 +51,7 @@ def page_server(
     """Return a server of what is observed and of other parts, and its reporter."""
     access, bounds, reporter = access or Access(), bounds or Bounds(), Reporter(observer, caps)
     parts = [*more, Pages(reporter, Health(observer, 60.0), access, pages).part]
-    return Server("127.0.0.1", port, Application(parts, access, bounds), bounds), reporter
+    return Server(listen("127.0.0.1", port), Application(parts, access, bounds), bounds), reporter
 
 
 class Watched:

@@ -26,6 +26,7 @@ COMMANDS = [
         ["send", what]
         for what in ("request", "reward", "control", "requests", "rewards", "controls")
     ),
+    ["completion"],
     ["ask"],
     ["reward"],
     ["decline"],
@@ -82,7 +83,7 @@ def test_every_help_ends_with_an_example_that_can_be_called(
     program, *words = shlex.split(last.partition(" > ")[0])
     assert program == "fair-allocator"
     assert words[: len(command)] == command or len(command) == 1
-    assert cli._parser(words).parse_args(words).run
+    assert cli.make_parser(words).parse_args(words).run
 
 
 def test_every_command_is_listed(capsys: Capture) -> None:

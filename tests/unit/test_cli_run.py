@@ -16,9 +16,13 @@ import pytest
 from fair_allocator.cli import logs
 from fair_allocator.cli.watchdog import ONE_MOMENT, Watchdog
 from fair_allocator.log import JOURNAL
+from fair_allocator.service.announcing import Announcer
 from fair_allocator.shard.journal import MANIFEST
+from fair_allocator.shard.settings import Tally
 from tests.support.cli_log import DEADLINE, Process, Site, eventually
 from tests.support.pace import deadline, scaled
+
+STATES = ("paused", "resumed")
 
 UNIFORM = "[pools.tasks]\narms = { ann = 0 }\nlearner = 'uniform'"
 
@@ -56,7 +60,9 @@ def answered(site: Site) -> set[str]:
 # -- signals ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda n: n.name)
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda n: n.name
+)
 def test_a_signal_drains_and_exits_0(site: Site, number: signal.Signals) -> None:
     site.request("tasks", "r1", "r2")
     with site.process("run") as process:
@@ -148,7 +154,10 @@ def test_a_second_service_is_refused_with_69(
     with site.process("run") as process:
         process.said("partition 3")
         assert site("run") == 69
-        assert f"process {process.child.pid}: stop that one first" in capsys.readouterr().err
+        *_, fatal = capsys.readouterr().err.splitlines()
+        line = json.loads(fatal)
+        assert line["level"] == "critical"
+        assert f"process {process.child.pid}: stop that one first" in line["message"]
 
 
 def test_offsets_that_somebody_moved_are_refused_until_accepted(
@@ -211,3 +220,63 @@ def test_log_lines_are_text_on_a_terminal_and_json_elsewhere() -> None:
         "another",
     )
     assert "ValueError: the cause" in line["exception"]
+
+
+def test_every_line_of_a_service_is_json_also_the_last(tmp_path: Path) -> None:
+    broken = Site.made(tmp_path, "[pools.tasks]\narms = { ann = 2 }")
+    with broken.process("run") as process:
+        code, said = process.ended()
+    (line,) = map(json.loads, said.splitlines())
+    assert (code, line["level"]) == (78, "critical")
+    assert "pools.tasks.arms.ann: quota must be in [0, 1], got 2 (exit 78)" in line["message"]
+
+
+def test_controls_and_the_first_dead_letter_of_each_reason_are_logged(site: Site) -> None:
+    with site.process("run") as process:
+        process.said("serving")
+        for action in ("pause", "resume"):
+            assert site("send", "control", "--pool", "tasks", "--action", action) == 0
+        arm = ("--action", "set-arm", "--arm", "dan=0.1")
+        assert site("send", "control", "--pool", "tasks", *arm) == 0
+        for _ in range(3):
+            site.send("requests", "tasks", {"pool": "tasks", "slots": 1})
+        eventually(lambda: len(site.records("dead-letters")) == 3)
+        process.child.terminate()
+        code, said = process.ended()
+    assert code == 0
+    lines = [json.loads(line) for line in said.splitlines()]
+    messages = [(line["level"], line["message"]) for line in lines]
+    paused, resumed = (("info", f"pool 'tasks' was {word} by a control") for word in STATES)
+    assert messages.index(paused) < messages.index(resumed)
+    assert ("info", "pool 'tasks' was changed (set-arm) by a control") in messages
+    (warning,) = (message for level, message in messages if level == "warning")
+    assert "dead-letters list --reason bad-event" in warning
+
+
+def test_less_severe_lines_are_left_out_if_told_so(site: Site) -> None:
+    site.file.write_text(
+        site.file.read_text().replace("[observe]\n", '[observe]\nlog_level = "warning"\n')
+    )
+    site.request("tasks", "r1")
+    with site.process("run") as process:
+        eventually(lambda: answered(site) == {"r1"})
+        process.child.terminate()
+        assert process.ended() == (0, "")
+
+
+def test_nothing_is_said_to_be_served_before_the_log_is_open(tmp_path: Path) -> None:
+    site = Site.made(tmp_path)
+    site.configuration.log.path.mkdir()
+    with site.process("run") as process:
+        code, said = process.ended()
+    assert code != 0
+    assert "serving" not in said
+
+
+def test_many_controls_of_a_commit_do_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "fair_allocator")
+    announcer, tally = Announcer(), Tally(controls=[("pause", "tasks", "ann")] * 5_000)
+    announcer.announce(tally)
+    assert len(caplog.messages) == 11
+    assert caplog.messages[0] == "pool 'tasks' was paused by a control, by 'ann'"
+    assert caplog.messages[-1] == "and 4990 more controls were applied"

@@ -14,7 +14,9 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    return Site.made(tmp_path)
+    site = Site.made(tmp_path)
+    with site.client():
+        return site
 
 
 def output_json(capsys: Capture) -> Any:
@@ -31,6 +33,31 @@ def test_a_request_is_sent_to_its_pools_partition(site: Site, capsys: Capture) -
     (record,) = site.records("requests")
     assert (record.partition, record.key) == (home, b"tasks")
     assert json.loads(record.value or b"") == {"pool": "tasks", "request_id": "r1"}
+
+
+@pytest.mark.parametrize("what", ["request", "requests"])
+def test_a_log_that_is_missing_is_made_only_if_asked_for(
+    tmp_path: Path, capsys: Capture, what: str
+) -> None:
+    site = Site.made(tmp_path)
+    file = tmp_path / "events.ndjson"
+    file.write_text('{"pool": "tasks", "request_id": "r1"}\n', encoding="utf-8")
+    events = ["--pool", "tasks"] if what == "request" else ["--ndjson", str(file)]
+    assert site("send", what, *events) == 69
+    said = capsys.readouterr().err
+    assert "does not exist: check log.path" in said
+    assert "--create" in said
+    assert not list(tmp_path.glob("log.db*"))
+    assert site("send", what, *events, "--create") == 0
+    assert len(site.records("requests")) == 1
+
+
+def test_a_command_that_only_reads_advises_no_option_that_it_lacks(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    assert Site.made(tmp_path)("inspect") == 69
+    said = capsys.readouterr().err
+    assert said.endswith("log.db does not exist: check log.path, or start a service on it first\n")
 
 
 def test_a_request_without_an_id_gets_a_new_one(site: Site, capsys: Capture) -> None:
@@ -63,10 +90,13 @@ def test_events_sent_by_hand_are_understood(site: Site) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["reward", "--pool", "p", "--id", "r", "--value", "7"], "value: Input should be less"),
+        (
+            ["reward", "--pool", "p", "--id", "r", "--value", "7"],
+            "fair-allocator: value: must be at most 1",
+        ),
         (["reward", "--pool", "p", "--id", "r", "--value", "nan"], "no numbers for an event"),
-        (["request", "--pool", "", "--id", "r"], "pool: String should have at least 1 char"),
-        (["request", "--pool", "p" * 300], "pool: String should have at most 256 char"),
+        (["request", "--pool", "", "--id", "r"], "pool: must have at least 1 char"),
+        (["request", "--pool", "p" * 300], "pool: must have at most 256 char"),
         (["request", "--pool", "\udcff"], "Invalid JSON"),
         (["request", "--pool", "p", "--partition", "9"], "--partition is 0 to 3"),
         (
@@ -94,7 +124,8 @@ def test_a_bad_event_is_refused_before_it_is_sent(
 
 def test_without_a_partitioner_the_partition_must_be_said(tmp_path: Path, capsys: Capture) -> None:
     site = Site.made(tmp_path, log='partitioner = "none"')
-    assert site("send", "request", "--pool", "tasks") == 2
+    with site.client():
+        assert site("send", "request", "--pool", "tasks") == 2
     assert "say --partition" in capsys.readouterr().err
     assert site("send", "request", "--pool", "tasks", "--partition", "3") == 0
     assert [record.partition for record in site.records("requests")] == [3]

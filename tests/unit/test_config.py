@@ -95,6 +95,39 @@ def test_none_takes_a_default_away(file: Path) -> None:
     assert load(None, {"FAIR_ALLOCATOR_LOG__RETAIN_RECORDS": "none"}).log.retain_records is None
 
 
+@pytest.mark.parametrize(
+    "text", ["a.example,b.example", " a.example , b.example", "['a.example', 'b.example']"]
+)
+def test_a_list_may_be_written_with_commas(text: str) -> None:
+    hosts = load(None, {"FAIR_ALLOCATOR_OBSERVE__HOSTS": text}).observe.hosts
+    assert hosts == ("a.example", "b.example")
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        (
+            "tolerance = 0.5",
+            "tolerance 0.5 promises no less than 0 does: an arm falls short by whole pulls",
+        ),
+        (
+            "default_reward = 0.5",
+            "default_reward has no effect: without reward_timeout no reward is given up",
+        ),
+        ("default_reward = 0.5\nreward_timeout = 60", None),
+        ("tolerance = 2", None),
+    ],
+)
+def test_what_has_no_effect_is_warned_of(file: Path, text: str, warning: str | None) -> None:
+    file.write_text(f"[pools.tasks]\narms = {{a = 0.1}}\n{text}\n")
+    (pool,) = guarantees(load(file, {}))
+    assert pool.warnings == (() if warning is None else (warning,))
+
+
+def test_a_word_that_resembles_nothing_gets_no_suggestion() -> None:
+    assert complaint(None, COLOUR="red") == "FAIR_ALLOCATOR_COLOUR: unknown variable"
+
+
 def test_an_empty_variable_counts_as_not_set() -> None:
     empty = {"FAIR_ALLOCATOR_LOG__PATH": "", "FAIR_ALLOCATOR_CONFIG": "", "FAIR_ALLOCATOR_SEED": ""}
     assert load(None, empty) == Configuration()
@@ -172,6 +205,12 @@ def test_the_variables_of_a_kubernetes_service_are_not_ours() -> None:
         ),
         ("log.partitons = 4", "log.partitons: unknown key; the closest is log.partitions"),
         ("partitions = 4", "partitions: unknown key; the closest is log.partitions"),
+        ("log.colour = 'red'", "log.colour: unknown key"),
+        ("log.level = 'debug'", "log.level: unknown key; the closest is observe.log_level"),
+        (
+            "kafka.bootstrap_servers = 'one:9092, two'",
+            "kafka.bootstrap_servers: must be host:port with commas between them, got 'two'",
+        ),
         ("limit.record_bytes = 4", "limit: unknown key; the closest is limits"),
     ],
 )
@@ -185,13 +224,17 @@ def test_a_problem_names_file_key_and_value(file: Path, text: str, expected: str
         ("tolerance = -1", ".tolerance: tolerance must be at least 0, got -1"),
         ("tolerance = 'x'", ".tolerance: tolerance: expected a number such as"),
         ("tolerance = true", ".tolerance: tolerance: expected a number such as"),
+        ("b.arms = {}", '.b: unknown key; if the pool\'s name is tasks.b, write pools."tasks.b"'),
         ("tolerence = 1", ".tolerence: unknown key; the closest is pools.tasks.tolerance"),
         ("reward_timeout = 0", ".reward_timeout: must be greater than 0, got 0"),
         ("default_reward = 2", ".default_reward: must be at most 1, got 2"),
         ("rule = 'fair'", ".rule: must be 'auto', 'max-deficit', 'earliest-deadline' or 'none'"),
         ("rule = 'max-deficit'", ": rule 'max-deficit' guarantees nothing here: 2 arms"),
         ("learner = 'ucb2'", ": learner 'ucb2' is not known; choose one of"),
-        ("learner = {name = 'ucb1', z = 1}", ": learner 'ucb1': "),
+        (
+            "learner = {name = 'ucb1', z = 1}",
+            ": learner 'ucb1': 'z' is not a parameter; it takes no parameters",
+        ),
         ("learner = 5", ".learner: must be a name, or a table with name and parameters, got 5"),
         ("learner = {c = 5}", ".learner: must be a name, or a table with name and parameters, got"),
         ("learner = {name = 'ucb1', z = nan}", ".learner: parameters must be finite numbers"),
@@ -240,6 +283,7 @@ def test_a_flood_of_problems_and_a_long_value_are_cut(file: Path) -> None:
         ("SEED", "9" * 5000, "must be a valid integer"),
         ("LOG__PATHS", "x", "unknown variable; the closest is FAIR_ALLOCATOR_LOG__PATH"),
         ("LOG_PATH", "x", "unknown variable; the closest is FAIR_ALLOCATOR_LOG__PATH"),
+        ("OBSERVE__HOSTS", "[a, b]", "must be a valid tuple, got '[a, b]'"),
         ("POOLS__TASKS__RULE", "x", "pools are configured in the file, not by variables"),
     ],
 )

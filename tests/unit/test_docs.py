@@ -1,97 +1,44 @@
 """The documentation says what is so: its snippets run, and its generated parts are current."""
 
 import re
-import shlex
-import signal
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
-from fair_allocator import config
+from fair_allocator.core.learners import is_built_in, known_learners
+from scripts.configuration import page as configuration_page
 from scripts.rooms import figure
-from tests.deploy.processes import awaited, environment, fetched
-from tests.support.pace import scaled
-from tests.support.ports import free_port
+from tests.support.readme import library_snippets, walk
 
 ROOT = Path(__file__).parents[2]
-DEADLINE = 60.0
-
-
-def blocks(language: str, page: str = "README.md") -> list[str]:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
 
 
 def test_the_configuration_reference_is_current() -> None:
     written = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    assert written.endswith(f"\n\n{config.reference()}")
-    assert written.count("\n| setting |") == 1
+    assert written == configuration_page(), "run `make docs`"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/library.md"])
-def test_the_snippet_of_a_pool_runs(page: str) -> None:
-    (snippet,) = (snippet for snippet in blocks("python", page) if "client" not in snippet)
-    exec(compile(snippet, page, "exec"), {})
+def test_the_configuration_reference_has_every_learner() -> None:
+    for name, kind in known_learners().items():
+        if is_built_in(name):
+            for parameter in signature(kind).parameters or ["none"]:
+                assert re.search(rf"^\| `{name}` \| `?{parameter}`? \|", configuration_page(), re.M)
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/library.md"])
+def test_the_snippet_of_a_pool_runs(name: str) -> None:
+    (snippet,) = library_snippets(name)
+    exec(compile(snippet, name, "exec"), {})
 
 
 def test_a_newcomer_reads_the_readme_in_a_few_minutes() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 1_500
 
 
-@contextmanager
-def background(
-    command: list[str], folder: Path, variables: dict[str, str]
-) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(command, cwd=folder, env=variables, stderr=subprocess.DEVNULL) as child:
-        try:
-            yield child
-        finally:
-            child.kill()
-
-
 def test_the_five_minutes_walk_works(tmp_path: Path) -> None:
-    """Every command of the walk exits 0 and prints what is shown, and the client's snippet runs."""
-    (toml,) = blocks("toml")
-    (session,) = blocks("console")
-    (snippet,) = (snippet for snippet in blocks("python") if "client" in snippet)
-    (tmp_path / "fair-allocator.toml").write_text(toml, encoding="utf-8")
-    walk = re.findall(r"^\$ (.*)\n((?:[^$].*\n)*)", session, re.M)
-    program = [sys.executable, "-m", "fair_allocator"]
-    url = f"http://127.0.0.1:{free_port()}"
-    assert "http://127.0.0.1:9464" in snippet
-    here = environment(FAIR_ALLOCATOR_OBSERVE__PORT=url.rpartition(":")[2], FAIR_ALLOCATOR_URL=url)
-
-    def run(command: str) -> str:
-        name, *arguments = shlex.split(command)
-        assert name == "fair-allocator"
-        done = subprocess.run(
-            [*program, *arguments],
-            cwd=tmp_path,
-            env=here,
-            capture_output=True,
-            text=True,
-            timeout=scaled(DEADLINE),
-            check=False,
-        )
-        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
-        return done.stdout
-
-    (checked, _), (served, _), *commands = walk
-    assert "max-deficit" in run(checked)
-    arguments = shlex.split(served.removesuffix(" &"))[1:]
-    with background([*program, *arguments], tmp_path, here) as service:
-        awaited(lambda: fetched(f"{url}/readyz"), "the service is ready")
-        for command, shown in commands:
-            output = run(command)
-            assert output == shown or not shown, command
-        assert "decided again" in output
-        exec(compile(snippet.replace("http://127.0.0.1:9464", url), "README.md", "exec"), {})
-        service.send_signal(signal.SIGTERM)
-        assert service.wait(scaled(DEADLINE)) == 0
+    walk(sys.executable, tmp_path)
 
 
 def test_the_rooms_of_the_architecture_page_are_current() -> None:

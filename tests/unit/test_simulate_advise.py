@@ -1,8 +1,10 @@
 """What quotas and a tolerance cost, before anything goes live."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +59,27 @@ def test_regret_rises_with_the_sum_of_the_quotas(advice: Advice) -> None:
     noise = 4 * max(fair.se)
     assert all(b >= a - noise for a, b in zip(fair.mean, fair.mean[1:], strict=False))
     assert all(cost <= most for cost, most in zip(fair.mean, bound.mean, strict=True))
+
+
+def test_a_legend_names_only_what_is_in_view(
+    advice: Advice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+
+    def keep(picture: object, _stem: Path) -> list[Path]:
+        drawn.append(picture)
+        return []
+
+    monkeypatch.setattr(drawing, "save", keep)
+    curves = advice.by_tolerance
+    near = replace(curves["fair-ucb"], mean=[cost + 1 for cost in curves["fair-ucb"].mean])
+    drawing.draw_advice(replace(advice, by_sum=curves | {"fair-ucb bound": near}), tmp_path)
+    _, far, close = drawn[0].axes
+    assert min(curves["fair-ucb bound"].mean) > far.get_ylim()[1]
+    for axes, expected in ((far, False), (close, True)):
+        names = [text.get_text() for text in axes.get_legend().get_texts()]
+        assert ("bound (Theorem 4)" in names) == expected
+        assert {"UCB1, no quotas", "Fair-UCB"} <= set(names)
 
 
 def test_the_command_advises_from_means(tmp_path: Path, capsys: Capture) -> None:

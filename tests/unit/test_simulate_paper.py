@@ -9,6 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import log, pi
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from fair_allocator import cli
 from fair_allocator.cli import main
 from fair_allocator.simulate import batch, drawing, figures, spread
 from fair_allocator.simulate.batch import PolicyRun
-from fair_allocator.simulate.figures import LFGS, Paper
+from fair_allocator.simulate.figures import LFGS, Curve, Paper
 from fair_allocator.simulate.findings import findings, settled_from
 from fair_allocator.simulate.policies import COST, GUARANTEE, UCB1, Instance, fair_ucb
 from fair_allocator.simulate.regret import (
@@ -169,6 +170,54 @@ def test_a_broken_guarantee_would_be_reported(paper: Paper) -> None:
     assert findings(paper)[0].agrees is True
 
 
+def cost(regrets: list[float], deficits: list[float]) -> Paper:
+    """Return Figure 2 with these numbers, each with a standard error of 4."""
+    x, few = [0, 10], [4.0, 4.0]
+    curves = {
+        "fair-ucb": Curve(x, regrets, few, 2, [0, 9]),
+        "fair-ucb violation": Curve(x, deficits, few, 2, [0, 9]),
+        "ucb1": Curve(x, [100.0, 100.0], few, 2, [50, 50]),
+        "ucb1 violation": Curve(x, [50.0, 50.0], few, 2, [50, 50]),
+        "fair-ucb bound": Curve(x, [9e9, 9e9], [0.0, 0.0], 0),
+        "ucb1 bound": Curve(x, [9e9, 9e9], [0.0, 0.0], 0),
+        "fair-ucb violation bound": Curve(x, [1.0, 11.0], [0.0, 0.0], 0),
+    }
+    return Paper({"2": curves}, 2, 3_000, 1)
+
+
+@pytest.mark.parametrize(
+    ("regrets", "deficits", "falls", "grows"),
+    [
+        ([900.0, 100.0], [0.0, 900.0], True, True),
+        ([214.0, 225.0], [-18.0, -10.0], None, None),
+        ([225.0, 214.0], [-10.0, -18.0], None, None),
+        ([100.0, 900.0], [900.0, 0.0], False, False),
+    ],
+)
+def test_a_curve_agrees_only_if_it_surely_moves_as_the_paper_says(
+    regrets: list[float], deficits: list[float], falls: bool | None, grows: bool | None
+) -> None:
+    found = {each.claim: each.agrees for each in findings(cost(regrets, deficits))}
+    assert found["regret falls as the tolerance grows"] is falls
+    assert found["the largest deficit grows with the tolerance up to there"] is grows
+
+
+@pytest.mark.parametrize("deficits", [[-18.0, -10.0], [3.0, 10.0]])
+def test_both_lines_of_the_deficits_are_in_view(
+    deficits: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+
+    def keep(picture: object, _stem: Path) -> list[Path]:
+        drawn.append(picture)
+        return []
+
+    monkeypatch.setattr(drawing, "save", keep)
+    drawing.draw_paper(cost([900.0, 100.0], deficits), tmp_path)
+    low, high = drawn[0].axes[1].get_ylim()
+    assert low < min(deficits) < max(deficits) < high
+
+
 def test_costs_above_a_bound_would_be_reported(paper: Paper) -> None:
     figure = paper.figures["3"]
     dear = replace(figure["fair-ucb"], mean=[1e9] * len(figure["fair-ucb"].x))
@@ -270,7 +319,7 @@ def test_every_help_ends_with_an_example_that_can_be_called(
     assert heading == "example:"
     program, *words = shlex.split(last)
     assert (program, words[: 1 + len(command)]) == ("fair-allocator", ["simulate", *command])
-    assert cli._parser(words).parse_args(words).run
+    assert cli.make_parser(words).parse_args(words).run
 
 
 @pytest.mark.parametrize("words", [["--runs", "1"], ["--seed", "-1"], ["--horizon", "many"]])

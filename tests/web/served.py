@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute, Route
 from fair_allocator.web.access import Access, Right
 from fair_allocator.web.application import Application, Part, read_json
 from fair_allocator.web.bounds import Bounds
+from fair_allocator.web.listening import listen
 from fair_allocator.web.server import Server
 from fair_allocator.web.tls import Tls
 from tests.support.pace import scaled
@@ -119,7 +120,7 @@ def served(
     """Serve while the block runs."""
     access, bounds = access or Access(), bounds or Bounds()
     app = Application([Part(routes(access)), *more], access, bounds)
-    site = Site(Server("127.0.0.1", 0, app, bounds, tls))
+    site = Site(Server(listen("127.0.0.1", 0), app, bounds, tls))
     with site.server.running():
         try:
             yield site

@@ -71,15 +71,31 @@ def test_a_request_for_another_protocol_is_answered_in_this_one() -> None:
         assert client.ask(LINE)[0] == 200
 
 
-def test_a_refused_client_that_goes_on_sending_reads_the_refusal() -> None:
+@pytest.mark.parametrize(
+    ("version", "more"), [("1.1", ()), ("1.1", ("Connection: close",)), ("1.0", ())]
+)
+def test_a_refused_client_that_goes_on_sending_reads_the_refusal(
+    version: str, more: tuple[str, ...]
+) -> None:
     """More than the buffers of both sides hold: to close would reset the connection."""
     with served(bounds=Bounds(body_bytes=10, linger_seconds=scaled(30))) as site:
         client = site.client()
-        client.send("POST /echo HTTP/1.1", JSON, "Content-Length: 100000000")
+        client.send(f"POST /echo HTTP/{version}", JSON, "Content-Length: 100000000", *more)
         for _ in range(200):
             client.socket.sendall(b"x" * 65536)
-        assert client.answer()[0] == 413
+        status, headers, _ = client.answer()
+        assert (status, headers["connection"]) == (413, "close")
         assert client.is_closed()
+
+
+def test_a_refused_client_that_sends_without_end_is_cut_off() -> None:
+    bounds = Bounds(body_bytes=10, linger_bytes=1_000_000, linger_seconds=scaled(600))
+    with served(bounds=bounds) as site:
+        client = site.client()
+        client.send("POST /echo HTTP/1.1", JSON, "Content-Length: 1000000000")
+        with pytest.raises(OSError, match=r"reset|Broken pipe"):
+            client.socket.sendall(b"x" * 100_000_000)
+        awaited(lambda: not site.server.connections or None, "it is forgotten")
 
 
 def test_a_body_that_nobody_reads_ends_the_connection() -> None:

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from fair_allocator.web.access import Access
 from fair_allocator.web.application import Application, Part
 from fair_allocator.web.bounds import Bounds
+from fair_allocator.web.listening import listen
 from fair_allocator.web.server import Server
 from tests.web.served import served
 
@@ -100,10 +101,10 @@ def test_a_part_that_cannot_start_is_an_error_and_leaves_nothing_behind() -> Non
         yield
 
     app = Application([Part([], running)], Access(), Bounds())
-    server = Server("127.0.0.1", 0, app)
+    server = Server(listen("127.0.0.1", 0), app)
     with pytest.raises(RuntimeError, match="could not be started"), server.running():
         pass
-    Server("127.0.0.1", server.port, app)._socket.close()
+    listen("127.0.0.1", server.port).close()
 
 
 def test_signals_and_logging_are_left_alone() -> None:
@@ -118,4 +119,4 @@ def test_signals_and_logging_are_left_alone() -> None:
 
 def test_a_port_that_is_taken_is_an_error() -> None:
     with served() as site, pytest.raises(OSError, match="in use"):
-        Server("127.0.0.1", site.server.port, Application([], Access(), Bounds()))
+        listen("127.0.0.1", site.server.port)

@@ -6,6 +6,7 @@ import ssl
 import subprocess
 from pathlib import Path
 
+import httpx
 import pytest
 
 from fair_allocator.errors import ConfigurationError
@@ -67,6 +68,18 @@ def test_answers_come_over_tls_and_only_so(tmp_path: Path) -> None:
         plain.socket.sendall(REQUEST)
         assert not b"".join(plain._file.readlines()).startswith(b"HTTP")
         awaited(lambda: not site.server.connections or None, "all are forgotten")
+
+
+def test_a_refused_body_does_not_take_the_refusal_with_it(tmp_path: Path) -> None:
+    file, key = certificate(tmp_path, "first")
+    bounds = Bounds(linger_seconds=scaled(30))
+    context = ssl.create_default_context(cafile=str(file))
+    with served(tls=Tls(file, key), bounds=bounds) as site:
+        for _ in range(10):
+            with httpx.Client(verify=context, timeout=scaled(30)) as client:
+                for _ in range(2):
+                    answer = client.post(f"{site.server.url}echo", content=b" " * 2_000_000)
+                    assert (answer.status_code, answer.headers["connection"]) == (413, "close")
 
 
 def test_a_handshake_that_does_not_come_is_given_up_and_keeps_nobody_out(tmp_path: Path) -> None:

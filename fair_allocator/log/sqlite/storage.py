@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Final, Self
 from weakref import WeakValueDictionary
 
-from fair_allocator.errors import LogLocked, LogReadOnly, LogUnavailable
+from fair_allocator.errors import LogLocked, LogMissing, LogReadOnly, LogUnavailable
 from fair_allocator.log.sqlite.bell import Bell
 from fair_allocator.log.sqlite.failures import is_busy, log_error
 from fair_allocator.log.sqlite.store import Door, Store, holds_log
@@ -122,9 +122,8 @@ class File(Storage):
     def open(self, partitions: int | None) -> Store:
         self._find_directory()
         if partitions is None and not os.path.exists(self.path):
-            raise LogUnavailable(
-                f"{self.path} does not exist; start a service on it, or say how many partitions "
-                "it shall have"
+            raise LogMissing(
+                f"{self.path} does not exist: check log.path, or start a service on it first"
             )
         self._make_private()
         connection = self._connect()

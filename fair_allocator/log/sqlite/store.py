@@ -15,7 +15,13 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from fair_allocator.errors import ConfigurationError, LogCorrupt, LogTooNew, LogUnavailable
+from fair_allocator.errors import (
+    ConfigurationError,
+    LogCorrupt,
+    LogMissing,
+    LogTooNew,
+    LogUnavailable,
+)
 from fair_allocator.log.base import RECORD_BYTES, TOPICS, Headers, Record
 from fair_allocator.log.headers import unpack
 from fair_allocator.log.limits import require_headers
@@ -152,9 +158,9 @@ class Store:
                     self._create(wanted)
             found = self._partitions_found()
         if found is None:
-            raise LogUnavailable(
-                f"{self.name}: there is no log in it yet; start a service on it, "
-                "or say how many partitions it shall have"
+            raise LogMissing(
+                f"{self.name}: there is no log in it yet: check log.path, or start a service on it "
+                "first"
             )
         if wanted is not None and wanted != found:
             raise ConfigurationError(

@@ -1,0 +1,39 @@
+"""What a commit did that an operator wants to read in the log: changes, and first failures."""
+
+import logging
+from typing import Final
+
+from fair_allocator.shard.settings import Tally
+
+logger = logging.getLogger(__name__)
+
+_MOST_CONTROLS: Final = 10
+"""Controls of a commit that have a line each."""
+
+_IN_WORDS: Final = {"pause": "paused", "resume": "resumed", "remove": "removed"}
+
+
+class Announcer:
+    """Logs what was committed; a reason for dead letters only once."""
+
+    def __init__(self) -> None:
+        self._warned: set[str] = set()
+
+    def announce(self, tally: Tally) -> None:
+        """Log what a shard did since its last commit."""
+        for action, pool, by in tally.controls[:_MOST_CONTROLS]:
+            named = "" if by is None else f", by {by!r}"
+            done = _IN_WORDS.get(action, f"changed ({action})")
+            logger.info("pool %r was %s by a control%s", pool, done, named)
+        more = len(tally.controls) - _MOST_CONTROLS
+        if more > 0:
+            logger.info("and %d more controls were applied", more)
+        for reason in map(str, tally.dead_letters):
+            if reason not in self._warned:
+                self._warned.add(reason)
+                logger.warning(
+                    "the first dead letter of this run with the reason %s; "
+                    "`fair-allocator dead-letters list --reason %s` shows them all",
+                    reason,
+                    reason,
+                )

@@ -1,0 +1,88 @@
+"""Writes docs/configuration.md: every setting, the variables, and the learners' parameters."""
+
+import re
+import sys
+from inspect import Parameter, cleandoc, signature
+
+from fair_allocator.config import reference
+from fair_allocator.core.learners import Learner, is_built_in, known_learners
+
+HEAD = """\
+# Configuration
+
+Every setting, with its type, its default and its meaning. The table is made from the code, and a
+test keeps it current.
+
+- **The file.** Settings are in one TOML file. Give it with `--config FILE` or in the variable
+  `FAIR_ALLOCATOR_CONFIG`. The part of a name before the dot is the section: `log.path` is the key
+  `path` in the section `[log]`.
+- **Variables.** A variable overrides the file: see [below](#variables).
+- **Check it first.** `fair-allocator check-config --config FILE` says what each pool guarantees, and
+  warns of settings that make no sense together. It exits 78 if the configuration cannot be served.
+- **`"none"`** switches a setting off where the type allows it.
+- **Pools.** `pools.NAME` is the pool of that name. `pools."*"` is the template for every other name.
+  See [service.md](service.md#pools).
+"""
+
+VARIABLES = """\
+## Variables
+
+An environment variable can give each setting outside of `pools`. It goes before the file. Its name
+is `FAIR_ALLOCATOR_`, the section, two underscores and the key, in capitals: `log.path` is
+`FAIR_ALLOCATOR_LOG__PATH`, and `seed` is `FAIR_ALLOCATOR_SEED`. Write numbers and booleans as in
+TOML, texts as they are, and lists with commas between the items. An empty variable counts as not
+set. Pools are configured in the file only.
+
+These are no settings:
+
+| variable | meaning |
+|---|---|
+| `FAIR_ALLOCATOR_CONFIG` | The configuration file, where `--config` is not given. |
+| `FAIR_ALLOCATOR_URL` | The server that `ask`, `reward`, `decline`, `tail` and `watch` talk to. |
+| `FAIR_ALLOCATOR_TOKEN` | The token that they send to it. |
+| `FAIR_ALLOCATOR_PURE` | At the installation: set to 1, nothing is compiled. |
+"""
+
+LEARNERS = """\
+## Learners
+
+`pools.NAME.learner` is a name, or a table with the name and parameters:
+`learner = { name = "epsilon-greedy", epsilon = 0.05 }`. The last three are for simulations.
+
+| learner | parameter | default | meaning |
+|---|---|---|---|
+"""
+
+
+def learner_rows() -> str:
+    """Return a row for each parameter of the learners that are built in, and for each without."""
+    rows = []
+    for name, kind in known_learners().items():
+        if is_built_in(name):
+            words = described(kind)
+            rows += [
+                f"| `{name}` | `{each.name}` | {default(each)} | {words[each.name]} |"
+                for each in signature(kind).parameters.values()
+            ] or [f"| `{name}` | none | | |"]
+    return "\n".join(rows) + "\n"
+
+
+def default(parameter: Parameter) -> str:
+    """Return the default of a parameter as the page shows it."""
+    return "required" if parameter.default is Parameter.empty else f"`{parameter.default}`"
+
+
+def described(kind: type[Learner]) -> dict[str, str]:
+    """Return the meaning of each parameter, from the docstring."""
+    _, _, section = cleandoc(kind.__doc__ or "").partition("Parameters\n----------\n")
+    found = re.findall(r"^(\w+)\n((?: {4}.*\n?)+)", section, re.M)
+    return {name: " ".join(text.split()) for name, text in found}
+
+
+def page() -> str:
+    """Return the whole document."""
+    return "\n".join((HEAD, reference(), VARIABLES, LEARNERS + learner_rows()))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
