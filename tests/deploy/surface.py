@@ -134,6 +134,7 @@ SINGLE: Final = (
     "[several('new').decline('new', 'ann', hold=True), several('new').give_up('new')]",
     "[pool.whose('open', None), pool.whose('nobody', None), several('new').whose('new', 'ann')]",
     "[pool.is_open('open'), pool.is_open('done'), pool.waiting_of('open')]",
+    "[pool.latest(0), pool.latest(1), pool.latest(9)]",
     "[any_pool().among(['ann'], ()), any_pool().among(None, ['cyd']), pool.proposed_among()]",
     "[asleep('ann').moved(), asleep('ann').forget_moves(), pool.moved()]",
     "pool.follow_epoch(1)",

@@ -31,6 +31,7 @@ SHARD: Final = (
     "tests/crash/test_failing.py",
     "tests/crash/test_recovery.py",
     "tests/unit/test_bad_events.py",
+    "tests/unit/test_noted.py",
     "tests/unit/test_passed_on.py",
     "tests/unit/test_poison.py",
     "tests/unit/test_record_limits.py",

@@ -314,7 +314,7 @@ def test_everything_has_a_name_for_a_screen_reader(site: Watched, visit: Visitor
     page = visit(f"{site.url}#pool=crew")
     expect(page.locator("#arm-table tbody tr")).to_have_count(3)
     expect(page.get_by_role("heading", level=1)).to_have_text("Every guarantee is kept")
-    for name in ("Pools", "Share against quota, by arm", "Lag"):
+    for name in ("Pools", "Recent assignments", "Share against quota, by arm", "Lag"):
         expect(page.get_by_role("table", name=name)).to_be_visible()
     expect(page.get_by_role("rowheader", name="ann")).to_be_visible()
     expect(page.get_by_role("columnheader", name="Guarantee").first).to_be_visible()
