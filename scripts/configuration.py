@@ -17,11 +17,11 @@ test keeps it current.
   `FAIR_ALLOCATOR_CONFIG`. The part of a name before the dot is the section: `log.path` is the key
   `path` in the section `[log]`.
 - **Variables.** A variable overrides the file: see [below](#variables).
-- **Check it first.** `fair-allocator check-config --config FILE` says what each pool guarantees, and
-  warns of settings that make no sense together. It exits 78 if the configuration cannot be served.
+- **Check it first.** `fair-allocator check-config --config FILE` says what each pool guarantees,
+  and warns of settings that make no sense together. It exits 78 if it cannot serve them.
 - **`"none"`** switches a setting off where the type allows it.
-- **Pools.** `pools.NAME` is the pool of that name. `pools."*"` is the template for every other name.
-  See [service.md](service.md#pools).
+- **Pools.** `pools.NAME` is the pool of that name. `pools."*"` is the template for every
+  other name. See [service.md](service.md#pools).
 """
 
 VARIABLES = """\
