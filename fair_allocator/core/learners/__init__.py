@@ -97,12 +97,12 @@ def make_learner(spec: LearnerSpec) -> Learner:
     if kind is None:
         known = ", ".join(sorted(known_learners()))
         raise InvalidPool(f"learner {shown(name)} is not known; choose one of {known}")
-    _check_names(name, kind, parameters)
     try:
         return kind(**parameters)
     except InvalidPool:
         raise
     except TypeError as error:
+        _check_names(name, kind, parameters)
         raise InvalidPool(f"learner {name!r}: {error}") from None
     except Exception as error:
         raise InvalidPool(f"learner {name!r}: its constructor failed: {error!r}") from error
