@@ -16,6 +16,8 @@ class Verdict(NamedTuple):
 
     good: bool
     reason: str
+    details: str = ""
+    """What failed; it may name files and brokers, so it is not for everyone."""
 
 
 class Health:
@@ -61,10 +63,11 @@ class Health:
         live = self.live()
         if not live.good:
             return live
-        if self._observer.restoring_now:
-            return Verdict(False, f"restoring: {self._observer.restoring_now}")
+        failure, restoring = self._observer.failure, self._observer.restoring_now
+        if restoring:
+            return Verdict(False, f"restoring: {restoring}", failure)
         if not self._observer.serving:
-            return Verdict(False, self._observer.failure or "no log yet")
+            return Verdict(False, "the log fails" if failure else "no log yet", failure)
         if not self._observer.assigned:
             return Verdict(False, "no partitions assigned yet")
         if self._without_success() > self._step_seconds:

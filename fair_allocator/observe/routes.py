@@ -82,8 +82,18 @@ class Pages:
     async def _live(self, _request: Request) -> Response:
         return _told(self._health.live())
 
-    async def _ready(self, _request: Request) -> Response:
-        return _told(self._health.ready())
+    async def _ready(self, request: Request) -> Response:
+        verdict = self._health.ready()
+        if verdict.details and self._may_read(request):
+            verdict = Verdict(verdict.good, f"{verdict.reason}: {verdict.details}")
+        return _told(verdict)
+
+    def _may_read(self, request: Request) -> bool:
+        try:
+            self._access.require(request, Right.READ)
+        except Problem:
+            return False
+        return True
 
     # -- what needs the right to read ---------------------------------------------------------
 

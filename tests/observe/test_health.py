@@ -3,6 +3,7 @@
 from pathlib import Path
 from unittest.mock import patch
 
+import httpx
 import pytest
 
 from fair_allocator.cli import main
@@ -11,6 +12,7 @@ from fair_allocator.errors import CommitFailed, ConfigurationError, LogUnavailab
 from fair_allocator.observe.health import STEP_SECONDS, Health, Verdict
 from fair_allocator.observe.observer import Observer
 from fair_allocator.serving import observed, observed_aside
+from tests.support.pace import scaled
 from tests.support.served import ARMS, Served
 
 GOOD = Verdict(True, "ok")
@@ -59,7 +61,7 @@ def test_a_loop_whose_commits_fail_for_long_is_dead(loop: Loop) -> None:
     with patch.object(loop.served.service.log, "commit", side_effect=CommitFailed("no")):
         loop.served.service.step()
         assert loop.health.live() == GOOD
-        assert loop.health.ready() == Verdict(False, "no")
+        assert loop.health.ready() == Verdict(False, "the log fails", "no")
         loop.now += 61
         loop.served.service.step()
     assert loop.health.live() == Verdict(False, "no step has succeeded for too long")
@@ -98,7 +100,7 @@ def test_a_commit_that_hangs_is_seen_before_it_fails(loop: Loop) -> None:
     with patch.object(loop.served.service.log, "commit", side_effect=hang):
         loop.served.service.step()
     assert seen == [WAITING]
-    assert loop.health.ready() == Verdict(False, "no")
+    assert loop.health.ready() == Verdict(False, "the log fails", "no")
     loop.served.turn()
     assert loop.health.ready() == GOOD
 
@@ -130,9 +132,22 @@ def test_a_step_that_fails_with_nothing_owned_has_not_succeeded() -> None:
     observer.failed(LogUnavailable("the disk is full"))
     observer.stepped([], {}, {})
     assert observer.stepped_at is None
-    assert health.ready() == Verdict(False, "the disk is full")
+    assert health.ready() == Verdict(False, "the log fails", "the disk is full")
+    observer.restoring("partition 0")
+    assert health.ready() == Verdict(False, "restoring: partition 0", "the disk is full")
     observer.stepped([], {}, {})
     assert health.ready() == Verdict(False, "no partitions assigned yet")
+
+
+def test_what_fails_is_said_to_those_who_may_read(tmp_path: Path) -> None:
+    observer = Observer()
+    observer.failed(LogUnavailable("/data/log.db: the disk is full"))
+    for token, said in (("", "the log fails\n"), ("secret", "the log fails: /data/log.db: the ")):
+        with observed(configured(tmp_path, port=0, token="secret"), observer) as url:
+            headers = {"authorization": f"Bearer {token}"} if token else {}
+            answer = httpx.get(f"{url}readyz", headers=headers, timeout=scaled(30))
+        assert answer.status_code == 503
+        assert answer.text.startswith(said)
 
 
 # -- what is started --------------------------------------------------------------------------
