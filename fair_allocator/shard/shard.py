@@ -122,7 +122,7 @@ class Shard(Controlling):
         return hosted
 
     def _check_fields(self, event: dict[str, Any], known: frozenset[str]) -> None:
-        """Refuse an event with an unknown field that looks like a misspelt one of ours."""
+        """Refuse an event with an unknown field that was probably meant to be one of ours."""
         if known.issuperset(event):
             return
         wrong = unmeant(event, known, self.settings.unknown_fields)
