@@ -306,7 +306,7 @@ class Log(Closable):
 
     @abstractmethod
     def trim_journal(self, partition: int, before: int) -> None:
-        """Delete an owned partition's journal records below a position, or all if it is the end.
+        """Delete an owned partition's journal records below a position; beyond the end, all.
 
         This is not part of a transaction: trim only records that nobody needs any more.
         """

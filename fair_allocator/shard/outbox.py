@@ -41,7 +41,7 @@ ARMS_A_RECORD = 1_000
 LETTER_KEY_BYTES = 100_000
 LETTER_VALUE_BYTES = 450_000
 LETTER_MESSAGE_LENGTH = 10_000
-"""Longest message of a dead letter; the rest is cut off. Its bytes take a third more in base64."""
+"""How much fits in a dead letter; the rest is cut off. Bytes take a third more in base64."""
 
 
 class Outbox:
