@@ -16,7 +16,7 @@ FairAllocatorError
     ├── OffsetGone         a position that the log does not hold                    exit 70
     └── JournalBroken      a shard's journal has a gap, a fork or damage            exit 70
 
-The exit codes are those of sysexits.h: what a process that dies of the error returns, so that a
+A process that ends with one of these errors returns its exit code, as sysexits.h defines it. So a
 supervisor can tell "try again" (69) from "a person must look" (70, 78).
 """
 
@@ -80,7 +80,7 @@ class LogLocked(LogError):
     Attributes
     ----------
     pid
-        The process that holds it, None if it has not said yet.
+        The process that holds the log; None if it has not written its id yet.
     """
 
     exit_code: ClassVar[int] = EX_UNAVAILABLE
@@ -109,7 +109,7 @@ class LogTooNew(LogError):
 class CommitFailed(LogError):
     """The transaction is not known to have happened: throw the in-memory state away, restore it.
 
-    All of it happened or nothing, which the journal tells whoever restores.
+    All of it happened, or nothing did. The service finds out from the journal when it restores.
     """
 
     exit_code: ClassVar[int] = EX_UNAVAILABLE

@@ -1,7 +1,7 @@
 """The independent audit: every guarantee recomputed from the assignments topic alone.
 
-It reads the public records one by one, in memory that does not grow with the log, and decides
-nothing: it shares no code with the rooms that do.
+It reads the public records one by one, in memory that does not grow with the log. It decides
+nothing, and shares no code with the rooms that do.
 
 >>> report = audit_ndjson([b'{"type": "assignment"}'])
 >>> report.ok, report.offences

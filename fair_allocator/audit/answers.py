@@ -4,9 +4,9 @@ from collections import deque
 
 
 class Given:
-    """What a request was given over its life: first one or several arms, then others instead.
+    """The arms that a request was given over its life: the first ones, then their replacements.
 
-    `rounds` has the round of every arm it was ever given to, in their order.
+    `rounds` has the round of every arm that the request was ever given to, in order.
     """
 
     __slots__ = ("replaced", "round", "rounds")
@@ -24,8 +24,9 @@ class Given:
     def fits(self, round: int, arms: tuple[str, ...]) -> bool:
         """Tell whether a repeat may name these arms.
 
-        It names picks that stand. One that declined does not, which no record says before the
-        request is given to another arm. If none stands, it names all of them.
+        A repeat names the picks that are still valid. A pick whose arm declined is not, but no
+        record says so before the request is given to another arm. If no pick is valid, the repeat
+        names all of them.
         """
         standing = self.rounds.keys() - self.replaced
         return (
@@ -36,7 +37,7 @@ class Given:
 
 
 Answer = tuple[int, str] | Given
-"""The round and the arm, where that is all; most answers are, and take less memory so."""
+"""A round and its arm, or the long form if there is more. The short form saves memory."""
 
 
 def given(answer: Answer) -> Given:
@@ -57,12 +58,12 @@ class Answers:
         self._answers: dict[str, Answer] = {}
         self._order: deque[str] = deque()
         self.has_all = window > 0
-        """Whether none was forgotten."""
+        """Whether no answer was forgotten."""
         self._orphans: deque[int] = deque(maxlen=window or 1)
         """The rounds in which a forgotten request was decided again."""
 
     def get(self, request_id: str) -> Answer | None:
-        """Return what a request was answered with, while it is remembered."""
+        """Return the answer to a request, while it is remembered."""
         return self._answers.get(request_id)
 
     def add(self, request_id: str, answer: Answer) -> None:
@@ -79,7 +80,7 @@ class Answers:
         self._order.append(request_id)
 
     def change(self, request_id: str, answer: Given) -> None:
-        """Put another answer in the place of a remembered one."""
+        """Replace a remembered answer."""
         self._answers[request_id] = answer
 
     def add_orphan(self, round: int) -> None:

@@ -1,6 +1,6 @@
-"""The books of one pool: opened and changed by epoch records, each held against those before it.
+"""The books of one pool: opened and changed by epoch records, each checked against earlier ones.
 
-After an offence the log's own word is taken, so that one fault is not counted for ever.
+After an offence the audit goes on from what the log says, so that it counts each fault only once.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,9 +26,9 @@ class Books:
     Parameters
     ----------
     blame
-        Told of every offence.
+        Called with every offence.
     whole
-        Whether the log has its beginning, so that the pool must open with its first round.
+        Whether the log has its beginning, so that the pool must begin with its first round.
     """
 
     def __init__(self, blame: Blame, *, whole: bool) -> None:
@@ -46,7 +46,7 @@ class Books:
         self._gap: int | None = None
 
     def close(self) -> None:
-        """Forget the pool, which was removed; what was seen of it stays."""
+        """Close a removed pool; keep what was seen of it."""
         self._worst, self._gap = self.worst(), self.longest_gap()
         self.ledger = None
         self.terms = Terms(-1, "none", Fraction(0), None)
@@ -54,14 +54,14 @@ class Books:
         self._whole = True
 
     def miss_chunk(self, round: int) -> None:
-        """Blame a record that comes before an epoch record is complete."""
+        """Report a record that comes before an epoch record is complete."""
         if self._chunks.missing is not None:
             sentence = f"comes before chunk {self._chunks.missing} of an epoch record"
             self._blame(sentence, round, None)
             self._chunks, self.is_within_record = Chunks(), False
 
     def announced(self, event: EpochEvent) -> None:
-        """Take in an epoch record."""
+        """Check and apply an epoch record."""
         if event.chunk == 0:
             self.miss_chunk(event.round)
         blind = self.ledger is None and not self._whole
@@ -84,7 +84,7 @@ class Books:
             self._blame("changes a pool that no complete epoch record opened", event.round, None)
 
     def _open(self, new: Statement) -> None:
-        """Start from the first complete statement: a new pool's if the beginning is there."""
+        """Start from the first complete statement: that of a new pool if the log is whole."""
         self.fresh = new.round == 1
         fresh = self._whole or self.fresh
         if fresh:
@@ -101,7 +101,7 @@ class Books:
         self._settle(new, self.ledger)
 
     def _change(self, new: Statement, ledger: Ledger) -> None:
-        """Hold a statement against the ledger, then take it over."""
+        """Check a statement against the ledger, then apply it."""
         terms, old, round = new.terms, self.terms, new.round
         if terms.epoch < old.epoch or (terms.epoch == old.epoch and not new.complete):
             self._blame(f"epoch {terms.epoch} is announced after epoch {old.epoch}", round, None)
@@ -135,7 +135,7 @@ class Books:
                     self._blame(sentence, new.round, arm)
 
     def _check_bound(self, new: Statement, before: int | None) -> None:
-        """Allow a bound above the tolerance only from before, while a lower one takes effect."""
+        """Allow a bound above the tolerance only if it is an earlier one on its way down."""
         bound, tolerance = new.terms.bound, new.terms.tolerance
         if bound is None:
             return
@@ -149,7 +149,7 @@ class Books:
             self._blame(wrong, new.round, None)
 
     def _check_same(self, new: Statement, ledger: Ledger) -> None:
-        """Hold an epoch that is stated again against its first statement."""
+        """Check an epoch that is stated again against its first statement."""
         stated = {arm: (stand.quota, stand.cap) for arm, stand in new.stands.items()}
         lines = ledger.lines.items()
         in_force = {arm: (line.quota, line.cap and line.cap.share) for arm, line in lines}
@@ -187,7 +187,7 @@ class Books:
         self._check_joined(new, joined)
 
     def _check_cap(self, new: Statement, line: Line, stand: Stand, ledger: Ledger) -> None:
-        """Hold what a cap allows so far against what it accrued."""
+        """Check the stated allowance of a cap against what it has accrued."""
         capped = line.capped(ledger.clock)
         allowed: list[Fraction] = []
         if capped is None or line.cap is None:  # a new cap begins where the arm stands

@@ -1,6 +1,6 @@
-"""The hash chain of a partition's records, held against checkpoints and against known heads.
+"""The hash chain of a partition's records, checked against checkpoints and known heads.
 
-docs/audit.md says how the chain is made. It is made here once more, from what is said there.
+docs/audit.md defines the chain. This is a second implementation, written from that definition.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ class Head:
     chain
         The SHA-256 in hex.
     source
-        Who says so, in words.
+        Where this is known from, in words.
     sealed
         Whether it is signed, and the key was checked.
     """
@@ -53,7 +53,7 @@ class ChainRow:
     checkpoints
         How many checkpoints were met.
     sealed
-        Up to which number the records are sealed, None if they are not.
+        The number up to which the records are sealed; None if they are not.
     """
 
     partition: int
@@ -70,9 +70,9 @@ class ChainAudit:
     Parameters
     ----------
     heads
-        What is known of the partition's chain; all of it must be found.
+        The known heads of the partition's chain; all of them must be found.
     blame
-        Told of every offence.
+        Called with every offence.
     """
 
     def __init__(self, partition: int, heads: Iterable[Head], blame: Blame) -> None:
@@ -84,12 +84,12 @@ class ChainAudit:
         """The chain after the last whole block, None before the first checkpoint."""
         self._block: list[bytes] = []
         self._suspect = 0
-        """The offset of the first record after the last one that is known to be right."""
+        """The offset of the first record that is not known to be right."""
         self._sealed: int | None = None
         self._missed: list[Head] = []
 
     def take(self, offset: int, value: bytes, event: object) -> None:
-        """Take in the next record; `event` is what it says, None if it cannot be read."""
+        """Add the next record; `event` is its parsed content, None if it cannot be read."""
         if isinstance(event, CheckpointEvent):
             self._check(offset, event)
         if self._chain is None:
@@ -102,11 +102,14 @@ class ChainAudit:
         self._compare_heads(self._chain)
 
     def _digest(self, chain: bytes) -> bytes:
-        """Return the chain over all records so far, from that of the whole blocks."""
+        """Return the chain over all records so far, given the chain over the whole blocks."""
         return sha256(chain + b"\n".join(self._block)).digest() if self._block else chain
 
     def _check(self, offset: int, event: CheckpointEvent) -> None:
-        """Hold a checkpoint against the records before it; begin here, or after an offence."""
+        """Check a checkpoint against the records before it.
+
+        The chain starts here at the first checkpoint, and again after an offence.
+        """
         chain = bytes.fromhex(event.chain)
         if self._chain is None:
             self._first = event.records
@@ -118,7 +121,7 @@ class ChainAudit:
         self._compare_heads(chain)
 
     def _compare_heads(self, chain: bytes) -> None:
-        """Hold the chain against what is known of it after so many records."""
+        """Compare the chain with the heads that are known for this number of records."""
         heads = self._heads
         while heads and heads[0].records <= self._records:
             head = heads.popleft()
@@ -141,10 +144,10 @@ class ChainAudit:
         )
 
     def finish(self, end: int, *, trimmed: bool, partial: bool) -> None:
-        """Demand what is known and was not met; `end` is the topic's.
+        """Report known heads that were not found; `end` is the end of the topic.
 
-        `trimmed` if the log says that its beginning is gone, `partial` if that is allowed where
-        the records are sealed.
+        `trimmed` says that the log's beginning is gone, `partial` that this is allowed even if the
+        missing records are sealed.
         """
         for head in self._heads:
             if self._chain is not None:
@@ -194,7 +197,7 @@ class ChainAudit:
 
 
 def _text(value: bytes) -> bytes:
-    """Return what stands for a value in its block."""
+    """Return the form in which a value enters its block."""
     if not value.startswith(b"{") or b"\n" in value:
-        return b"\n"  # the service writes no such value, so nothing that it wrote is the same
+        return b"\n"  # the service never writes this value, so no record of it is equal
     return value if len(value) <= LONG else sha256(value).hexdigest().encode()

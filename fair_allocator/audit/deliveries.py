@@ -1,4 +1,4 @@
-"""Records that are delivered again where delivery is at least once, told from others."""
+"""Recognises records that were delivered again, where delivery is at least once."""
 
 from collections import deque
 from typing import Final
@@ -6,8 +6,8 @@ from typing import Final
 from fair_allocator.events import first_delivered
 
 DELIVERIES: Final = 20_000
-"""How many records back one that is delivered again is looked for: several commits of any size
-that is usual, at about 150 bytes each."""
+"""How many records back to look for an earlier delivery: several commits of usual size, at about
+150 bytes a record."""
 
 
 class Deliveries:
@@ -20,10 +20,10 @@ class Deliveries:
         self._order: deque[int] = deque()
 
     def is_again(self, value: bytes) -> bool:
-        """Tell whether a record was seen before, the same but for its mark; remember it.
+        """Tell whether the same record was seen before, apart from its mark; remember it.
 
-        Without a mark a record is published once. It may come late, after the marked one that
-        stood in for it; what comes twice without a mark is not delivered again but another record.
+        A record is published once without a mark. That one may come late, after its marked copy.
+        If two equal records come without a mark, the second is a new record, not a copy.
         """
         first = first_delivered(value)
         unmarked, print = len(first) == len(value), hash(first)

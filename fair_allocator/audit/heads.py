@@ -1,4 +1,4 @@
-"""The heads of all chains as the topic has them, checked on the way: what a seal is over."""
+"""Reads and checks the heads of all chains of the topic, which a seal signs."""
 
 from collections.abc import Iterable, Sequence
 
@@ -20,8 +20,8 @@ def read_head(
     """Return how many records the chain of a partition covers, and the chain; None without one.
 
     `records` are offsets and values from the start of the topic on, which may be `trimmed`. They
-    are held against what is `known`, and `blame` is told what does not fit. No guarantee is looked
-    at: a seal says what was published, not that it was fair.
+    are checked against the `known` heads, and `blame` is called for each contradiction. Guarantees
+    are not checked: a seal says what was published, not that it was fair.
     """
     heads = [head for head in known if head.partition == partition]
     chain, deliveries = ChainAudit(partition, heads, blame), Deliveries()

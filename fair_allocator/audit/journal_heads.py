@@ -1,4 +1,4 @@
-"""What the journal knows of the chain over the assignments, to notice a tail that was dropped.
+"""What the journal says about the chain over the assignments, to detect a tail that was dropped.
 
 This is the only part of the plain audit that looks beyond the assignments topic. It reads the
 newest state of the chain from the journal's entries and snapshots, and nothing else of them.
@@ -13,7 +13,7 @@ from typing import Final
 from fair_allocator.audit.chain import Head
 
 _CHAINED: Final = 5
-"""The version since which entries know the chain."""
+"""The first version whose entries contain the chain."""
 
 
 Keyed = tuple[bytes | None, bytes | None]
@@ -21,10 +21,10 @@ Keyed = tuple[bytes | None, bytes | None]
 
 
 def journal_head(partition: int, records: Iterable[Keyed], *, skip_last: bool) -> Head | None:
-    """Return the newest head that the records of a partition's journal know, None without one.
+    """Return the newest head in the records of a partition's journal, None if there is none.
 
-    `skip_last` leaves out the last commit, which may not be published yet where delivery is at
-    least once.
+    `skip_last` leaves out the last commit: where delivery is at least once, its outputs may not be
+    published yet.
     """
     newest = sorted(set(_states(records)))[-2:]
     if skip_last:
@@ -36,7 +36,7 @@ def journal_head(partition: int, records: Iterable[Keyed], *, skip_last: bool) -
 
 
 def _states(records: Iterable[Keyed]) -> Iterator[tuple[int, str]]:
-    """Yield what the last entries and snapshots say of the chain; older ones do not matter."""
+    """Yield the states of the chain in the last entries and snapshots; older ones do not matter."""
     entries: list[bytes] = []
     pieces: list[bytes] = []
     for key, last in records:

@@ -1,12 +1,12 @@
 """What every arm of a pool was entitled to and what it got, in exact integers.
 
-Between two changes an arm's entitlement is a straight line over the arm's own clock, so the first
-time at which the arm would be further short than the bound, if it were not pulled again, is known
-beforehand. A heap holds that time for every arm with a quota. A pull or a slot that the arm misses
-only puts it off: the heap is left alone then, and the arm is looked at again when its time comes.
-That is one look per pull at most, and an arm that is never pulled again is caught at the very
-round. Arms that a request names run ahead of the pool's clock. Each of them is looked at when it is
-named, and filed again before the pool's clock next moves.
+Between two changes an arm's entitlement is a straight line over the arm's own clock. So it is known
+in advance when the arm will be short by more than the bound, unless it is pulled again. A heap
+holds that time for every arm with a quota. A pull, or a slot that the arm misses, only postpones
+it. The heap is not changed then: the arm is checked again when its time comes. That is at most one
+check per pull, and an arm that is never pulled again is found in the very round. Arms that a
+request names run ahead of the pool's clock. Each of them is checked when it is named, and filed
+again before the pool's clock next moves.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ Worst = tuple[int, int | None]
 
 
 def closer(one: Worst, other: Worst) -> Worst:
-    """Return the one that came closer to its bound; the larger if both came as close."""
+    """Return the shortfall that came closer to its bound; the larger one of two equally close."""
 
     def closeness(worst: Worst) -> tuple[bool, int, int]:
         shortfall, bound = worst
@@ -44,8 +44,8 @@ def closer(one: Worst, other: Worst) -> Worst:
 class Played(NamedTuple):
     """A request that was decided.
 
-    `named` are the arms that could take it; if None, all present ones but those `left_out`. They
-    and the picks are all different arms of the ledger, `served` those of reason "fairness".
+    `named` are the arms that could take it; if None, all present arms but those `left_out`. The
+    picks are different arms of the ledger; `served` are those of reason "fairness".
     """
 
     round: int
@@ -65,7 +65,7 @@ class Ledger:
         self.bank: int | None = None
         self.lines: dict[str, Line] = {}
         self.is_plain = True
-        """Whether nothing is in force that `play` does not know."""
+        """Whether `play` supports everything that is in force."""
         self._heap: list[tuple[int, str]] = []
         self._ahead: dict[str, Line] = {}  # arms whose time may come before they are filed
         self._large: dict[str, Line] = {}
@@ -81,7 +81,7 @@ class Ledger:
     def play(self, round: int, arm: str) -> Sequence[Found]:
         """Count a plain round and the arm it went to; return the arms that are too short after it.
 
-        Only where `is_plain`: anybody can take the request, and there are no caps and no bank.
+        Only if `is_plain`: any arm can take the request, and there are no caps and no bank.
         """
         clock = self.clock
         self.clock = now = clock + round - self.rounds
@@ -121,8 +121,8 @@ class Ledger:
             line.last = clock
         if self.bank is not None:
             for line, claim in zip(chosen, before, strict=True):
-                # What a bank does not count raises the entitlement, but to no more than brings
-                # the arm back to where it stood before the request.
+                # A pull that the bank does not count raises the entitlement, but at most back to
+                # where the arm stood before the request.
                 unit = line.unit
                 line.raise_to(min(claim + unit, unit * (line.pulls - self.bank)), clock)
         for line in played.named or ():
@@ -172,7 +172,7 @@ class Ledger:
         return found
 
     def _look_at(self, line: Line, clock: int) -> list[Found]:
-        """Look at an arm whose time has come; say if it is too short."""
+        """Check an arm whose time has come; return it if it is too short."""
         bound, shortfall = self.bound, line.shortfall(clock)
         if bound is None:
             line.due = None
@@ -188,7 +188,7 @@ class Ledger:
         return [(line.name, f"{sentence}are {bound}{banked}")]
 
     def _beyond_cap(self, chosen: Iterable[Line]) -> list[Found]:
-        """Find the learner's picks that were at their cap, this request counted in."""
+        """Find the learner's picks that were already at their cap, with this request included."""
         found = []
         for line in chosen:
             most, cap = line.capped(self.clock), line.cap
@@ -201,10 +201,11 @@ class Ledger:
         return found
 
     def _beyond_bank(self, played: Played) -> list[Found]:
-        """Find arms that were served as owed and were further ahead than the bank allows.
+        """Find arms that were served as owed although they were ahead by more than the bank.
 
-        A forced pull counts in full, so it would let an arm live on its past. It may take an arm
-        beyond the bank only ahead of time, as far as what stays owed to others asks for it.
+        A forced pull counts in full, so it would let an arm live on earlier pulls. It may take an
+        arm beyond the bank only if the arm has to be served early, to make room for what stays
+        owed to others.
         """
         found: list[Found] = []
         if self.bound is None or self.bank is None:
@@ -223,7 +224,7 @@ class Ledger:
         return found
 
     def _backlog(self, played: Played) -> Fraction:
-        """Return what stays owed whomever the request serves; O(k), after the slots accrued."""
+        """Return what stays owed whichever arms are served; O(k), after the slots accrued."""
         named = None if played.named is None else {line.name for line in played.named}
         left_out = {line.name for line in played.left_out}
         total = Fraction(0)
@@ -291,7 +292,7 @@ class Ledger:
         return all(line.away is None for line in self.lines.values())
 
     def forgives(self, bank: int | None) -> bool:
-        """Tell whether a bank that comes into force leaves no arm further ahead than itself."""
+        """Tell whether a new bank is tighter, so that no arm stays further ahead than it allows."""
         return bank is not None and (self.bank is None or bank < self.bank)
 
     def _drop(self, name: str) -> None:
@@ -303,9 +304,9 @@ class Ledger:
                 some.pop(name, None)
 
     def _put(self, name: str, stand: Stand, complete: bool) -> None:
-        """Restate an arm; how long it has waited stays if its quota does.
+        """Restate an arm; its waiting time goes on if its quota stays the same.
 
-        A change that does not speak of an arm's cap leaves it as it is.
+        A change that does not mention an arm's cap leaves the cap as it is.
         """
         clock, old = self.clock, self.lines.get(name)
         away = old is not None and old.away is not None
@@ -324,11 +325,11 @@ class Ledger:
             self._capped[name] = line
 
     def loosen_caps(self) -> None:
-        """Allow for caps that were raised without a word.
+        """Allow for caps that a change raised without saying so.
 
         If every arm has a cap and together they allow less than was pulled, a change may raise
-        each to its arm's pulls, so that somebody is free. A record that names only some arms does
-        not tell.
+        each cap to its arm's pulls, so that some arm is free. A record that names only some arms
+        does not show this.
         """
         if not self._capped or len(self._capped) < len(self.lines):
             return
@@ -340,7 +341,7 @@ class Ledger:
                     line.cap.spare = max(line.cap.spare, Fraction(lacking))
 
     def _file(self, line: Line) -> None:
-        """File an arm under its time, unless it is filed before."""
+        """File an arm under its time, unless it is already filed under an earlier one."""
         due = line.due
         if due is not None and line.away is None and (line.filed is None or due < line.filed):
             line.filed = due
@@ -366,7 +367,7 @@ class Ledger:
         self._make_heap()
 
     def _make_heap(self) -> None:
-        """Make the heap anew, without what is void."""
+        """Rebuild the heap without outdated entries."""
         for line in self.lines.values():
             line.filed = line.due if line.away is None else None
         filed = self.lines.values()

@@ -1,9 +1,9 @@
 """One arm in the books: what it was entitled to and what it got, in exact integers.
 
 An arm has a clock of its own: it counts the slots of the requests that the arm could take. The pool
-has one clock for all arms. Here every moment of an arm is kept as a time of the pool's clock, and
-slots that the arm misses move these moments on. So nothing has to be done for an arm that misses
-nothing, and its own clock is never needed.
+has one clock for all arms. Here every time of an arm is kept as a time of the pool's clock, and
+slots that the arm misses postpone these times. So an arm that misses nothing costs no work, and its
+own clock is never needed.
 """
 
 from fractions import Fraction
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Stand(NamedTuple):
-    """Where an arm stands before a round, and what it has from then on."""
+    """Where an arm stands before a round, and its quota and cap from then on."""
 
     quota: Fraction
     entitled: Fraction
@@ -123,7 +123,7 @@ class Line:
         )
 
     def wait(self, clock: int) -> int:
-        """Return for how many slots of its own the arm has waited for a pull."""
+        """Return how many of its own slots the arm has waited for a pull."""
         return self._now(clock) - self.last
 
     def first_above(self, level: int) -> int | None:
@@ -153,7 +153,7 @@ class Line:
             self.away = None
 
     def limit(self, slots: int) -> None:
-        """Take back what a request of several slots gave beyond one pull."""
+        """Take back the entitlement beyond one pull that a request of several slots gave."""
         excess = self.slope * slots - self.unit
         if excess > 0:
             self.value -= excess

@@ -1,14 +1,14 @@
-"""One pool's records, held against what the records before them allow.
+"""Checks one pool's records against what the records before them allow.
 
-After an offence the log's own word is taken, so that one fault is not counted for ever.
+After an offence the audit goes on from what the log says, so that it counts each fault only once.
 
-Where a bank is in force, an arm gets more than ``x - 1 - bound - bank`` pulls in every stretch in
-which it is entitled to x. That needs no look at stretches. The ledger raises an entitlement by what
-the bank does not count, so that the learner leaves no arm further ahead than the bank. An arm that
-gets too little in some stretch is then short by the ledger. A forced pull counts in full, so one
-that leaves its arm further ahead is an offence, except where so much stays owed to others that the
-arm is rightly served ahead of time. What stays owed is recomputed exactly, and compared with 2^-64
-of a pull to spare, since the allocator rounds it up.
+With a bank in force, an arm gets more than ``x - 1 - bound - bank`` pulls in every stretch in which
+it is entitled to x. The audit need not look at stretches for this. The ledger raises an entitlement
+by each pull that the bank does not count, so the learner's pulls leave no arm further ahead than
+the bank. An arm that gets too little in some stretch is then short in the ledger. A forced pull
+counts in full. So a forced pull that leaves its arm further ahead is an offence, unless so much
+stays owed to others that the arm has to be served early. The audit recomputes exactly what stays
+owed, and allows 2^-64 of a pull in the comparison, since the allocator rounds it up.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,7 +35,7 @@ Offend = Callable[[str, str, int | None, str | None], None]
 
 
 _NEWER: Final = frozenset(("version", "others", "eligible", "but", "away", "back", "instead_of"))
-"""What an assignment of a plain request does not say."""
+"""Fields that an assignment of a plain request does not have."""
 
 
 @dataclass(slots=True)
@@ -58,13 +58,13 @@ class PoolAudit:
     Parameters
     ----------
     partition
-        Where the pool was seen first, and must stay.
+        The partition on which the pool was first seen, and must stay.
     window
         Over how many answers request ids are compared.
     whole
-        Whether the log has its beginning, so that the pool must open with its first round.
+        Whether the log has its beginning, so that the pool must begin with its first round.
     offend
-        Told of every offence.
+        Called with every offence.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class PoolAudit:
     # -- assignments --------------------------------------------------------------------------
 
     def assigned(self, event: AssignmentEvent) -> None:
-        """Take in an assignment."""
+        """Check and count an assignment."""
         books, tally, round = self._books, self._tally, event.round
         if books.is_within_record:
             books.miss_chunk(round)
@@ -109,7 +109,7 @@ class PoolAudit:
             self._blame(f"is of epoch {event.epoch}, in force is {books.terms.epoch}", round)
         tally.rounds += 1
         tally.unpromised += ledger.bound is None
-        # One look at what the record says, since this is done for every round.
+        # A single test of the record's fields, since this runs for every round.
         if not (ledger.is_plain and _NEWER.isdisjoint(event.__pydantic_fields_set__)):
             self._assigned_any(event, ledger)
             return
@@ -121,14 +121,14 @@ class PoolAudit:
         if first is not None:
             self._blame(f"request {request_id!r} was answered in round {first_round(first)}", round)
         else:
-            # The ledger's own text of the name, so that no answer keeps a copy.
+            # Use the ledger's own string of the name, so that answers keep no copies.
             self._answers.add(request_id, (round, line.name if line else arm))
         tally.forced += event.reason == "fairness"
         for short, sentence in ledger.play(round, arm):
             self._blame(sentence, round, short)
 
     def _assigned_any(self, event: AssignmentEvent, ledger: Ledger) -> None:
-        """Take in an assignment that may name arms and have several picks."""
+        """Check and count an assignment that may name arms and have several picks."""
         round, terms = event.round, self._books.terms
         if not 1 <= event.version <= ASSIGNMENT_VERSION:
             self._blame(f"is of version {event.version}, which cannot be audited here", round)
@@ -148,7 +148,7 @@ class PoolAudit:
             self._blame(sentence, round, arm)
 
     def _move(self, event: AssignmentEvent, ledger: Ledger) -> None:
-        """Let arms go away and come back that did so before the decision."""
+        """Apply the departures and returns of arms before the decision."""
         for line in self._lines(event.away, event, ledger, "goes away"):
             if line.away is not None:
                 sentence = f"arm {line.name!r} goes away, but was away already"
@@ -232,7 +232,7 @@ class PoolAudit:
     # -- answers ------------------------------------------------------------------------------
 
     def _answer(self, event: AssignmentEvent) -> None:
-        """Hold an answer against what the request was given before, and remember it."""
+        """Check an answer against the request's earlier answers, and remember it."""
         request_id, round, instead_of = event.request_id, event.round, event.instead_of
         request, first = f"request {request_id!r}", self._answers.get(request_id)
         arms = tuple(pick.arm for pick in event.picks)
@@ -266,7 +266,7 @@ class PoolAudit:
         self._answers.change(request_id, known)
 
     def _repeated(self, event: AssignmentEvent, ledger: Ledger) -> None:
-        """Hold a repeat against the answer, where that is remembered."""
+        """Check a repeat against the answer, if that is remembered."""
         self._tally.repeats += 1
         round, arm, request = event.round, event.arm, f"request {event.request_id!r}"
         first = self._answers.get(event.request_id)
@@ -294,11 +294,11 @@ class PoolAudit:
         self._demand_open(f"request {event.request_id!r} waits in")
 
     def refused(self, event: RefusedEvent) -> None:
-        """Note that the pool refused a request, which counts for nobody."""
+        """Note that the pool refused a request, which counts for no arm."""
         self._demand_open(f"request {event.request_id!r} is refused by")
 
     def controlled(self, event: ControlEvent) -> None:
-        """Take in a control that was obeyed: who sleeps must be away in the next assignment."""
+        """Note a control: arms that it sends to sleep must be away in the next assignment."""
         self._demand_open(f"control {event.action!r} is for")
         if event.action == "sleep":
             self._asleep.update(event.arms)
@@ -312,7 +312,7 @@ class PoolAudit:
             self._blame(f"{what} a pool that no complete epoch record opened", 0)
 
     def announced(self, event: EpochEvent) -> None:
-        """Take in an epoch record; an arm that leaves is not asleep when it joins again."""
+        """Apply an epoch record; an arm that leaves is not asleep when it joins again."""
         self._books.announced(event)
         if self._asleep and self._books.ledger is not None:
             self._asleep.intersection_update(self._books.ledger.lines)

@@ -33,7 +33,7 @@ WINDOW: Final = 10_000
 _events: TypeAdapter[Published] = TypeAdapter(
     Annotated[Published, Field(discriminator="type")], config=ConfigDict(cache_strings="keys")
 )
-"""Keeps no cache of values: ids do not come twice, and would only take memory."""
+"""Keeps no cache of strings: ids do not repeat, and a cache would only take memory."""
 
 
 @dataclass(slots=True)
@@ -56,9 +56,9 @@ class _Partition:
 class Audit:
     """Recomputes every guarantee from the records of the assignments topic.
 
-    Each partition's records are fed in their order; partitions may be interleaved in any way.
-    Memory grows with the pools and their arms, not with the log. A record that was delivered
-    again, and is the same, counts once; one that differs is an offence.
+    Feed each partition's records in order; partitions may be interleaved in any way. Memory grows
+    with the pools and their arms, not with the log. A record that is delivered again counts once.
+    If the copy differs, it is an offence.
 
     Parameters
     ----------
@@ -66,14 +66,14 @@ class Audit:
         Over how many answers of a pool request ids are compared. It should not exceed what
         the service remembers: beyond that, an id may rightly be answered anew.
     whole
-        Whether the log has its beginning. None takes a partition to have it if the first
-        record fed is at offset 0. In a log without, what comes before a pool's first complete
-        epoch record is not covered; in a whole one it is an offence.
+        Whether the log has its beginning. With None, a partition has it if its first record is at
+        offset 0. Without the beginning, records before a pool's first complete epoch record are
+        not covered. In a whole log, such records are an offence.
     deliveries
-        How many records of its partition back one that is delivered again is looked for.
+        How many records of a partition to look back for an earlier delivery.
     heads
-        What is known of the chains of partitions, all of which must be found. If one is sealed,
-        every partition with records needs one that is.
+        Known heads of the partitions' chains; all of them must be found. If one is sealed, every
+        partition with records needs a sealed one.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Audit:
         self._first: Offence | None = None
 
     def feed(self, partition: int | None, offset: int, value: bytes) -> None:
-        """Take in the next record; without a partition, it is where it says it is."""
+        """Check the next record; without `partition`, the record itself says where it is."""
         self._records += 1
         self._place = partition, offset
         if partition is not None and partition not in self._partitions:
@@ -152,10 +152,10 @@ class Audit:
             pool.removed(event)
 
     def finish(self, *, trimmed: Collection[int] = (), partial: bool = False) -> Report:
-        """Demand all that is known of the chains, when all records were fed; return the report.
+        """Check the chains against all known heads, after the last record; return the report.
 
-        `trimmed` are partitions of which the log says that their beginning is gone. With `partial`
-        it may be missing although it is sealed.
+        `trimmed` are the partitions whose beginning is gone, according to the log. With `partial`
+        the beginning may be missing although it is sealed.
         """
         sealed = {head.partition for head in self._heads if head.sealed}
         for partition in sorted({head.partition for head in self._heads} - self._partitions.keys()):
@@ -183,7 +183,7 @@ class Audit:
     def chain_heads(self) -> dict[int, tuple[int, str]]:
         """Return, by partition, how many records its chain covers and the chain, where it has one.
 
-        They are worth something if no offence was found.
+        Trust them only if no offence was found.
         """
         heads = {number: seen.chain.head() for number, seen in self._partitions.items()}
         return {number: head for number, head in heads.items() if head is not None}
@@ -262,7 +262,7 @@ def _round(event: Published) -> int | None:
 
 
 def _reason(error: ValidationError) -> str:
-    """Say what is wrong in one printable line, whatever the record holds."""
+    """Return what is wrong in one printable line, whatever the record holds."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     text = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
     return text[:200] if text.isprintable() else ascii(text[:200])

@@ -5,13 +5,14 @@ decisions depend on the inputs, the configuration and the seed, and on nothing e
 which the input topics were interleaved is taken from the published records themselves.
 
 A request may be decided long after it was read, or be refused after it was answered or has waited.
-So one that was refused at once is folded, too, unless it was refused for what it is by itself: that
-may depend on limits and on the time of day. Where a refused input stood among the rewards is not
-published. One that no pool looked at changed nothing, so it is passed over first; others are folded
-in the order of their times, as a poll hands them over.
+So the replay also folds requests that were refused at once. It leaves out those that were refused
+before a pool looked at them, because that may depend on limits and on the time of day. The place of
+a refused input among the rewards is not published. An input that no pool looked at changed nothing,
+so the replay skips it first. It folds the others in the order of their times, as a poll returns
+them.
 
 Releases before 0.2 refused the requests of a paused pool, and published where every arm stands
-after every control. Such a record is held against where the arms stand now.
+after every control. Such a record is compared with where the arms stand now.
 """
 
 import json
@@ -44,15 +45,15 @@ BY_ITSELF: Final = frozenset(
 _FOLDED: Final = re.compile(rb'"folded":\s*\{\s*"requests":\s*(\d+)')
 
 Progress = Callable[[int], None]
-"""Told how many more published records were compared."""
+"""Called with the number of further published records that were compared."""
 
 Finished = Callable[[Shard], None]
-"""Given each partition's shard when it has folded all there is, as one that never stopped would."""
+"""Called with each partition's shard after it has folded all inputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first published record that deciding again does not give."""
+    """The first published record that deciding again does not reproduce."""
 
     partition: int
     offset: int
@@ -64,7 +65,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What deciding again came to."""
+    """The result of deciding again."""
 
     records: int
     difference: Difference | None
@@ -112,7 +113,7 @@ def replay(
 
 
 class _Partition:
-    """A shard that is led through its inputs by what was published."""
+    """A shard that folds its inputs in the order that the published records show."""
 
     def __init__(
         self,
@@ -135,7 +136,7 @@ class _Partition:
                 self._shard.take_up(name, pool, fingerprint)
 
     def compare(self, record: Record) -> str | None:
-        """Decide up to a published record; say how it differs, None if it does not."""
+        """Decide up to a published record; return how it differs, None if it does not."""
         published = json.loads(record.value or b"null")
         self._collect()
         if not self._decided:
@@ -156,9 +157,9 @@ class _Partition:
         return _difference(again, published)
 
     def _compare_standing(self, published: Mapping[str, Any], again: Any) -> str | None:
-        """Hold where arms are said to stand against where they stand.
+        """Compare the published standing of arms with where they stand now.
 
-        Other releases say so at other times; what this one says of a control instead is dropped.
+        Other releases publish it at other times. Drop what this release publishes instead.
         """
         hosted = self._shard.table.hosted(published["pool"])
         instead = again is not None and again["type"] in ("control", "epoch")
@@ -186,16 +187,17 @@ class _Partition:
         return _difference({**published, **stand}, {**published, **said})
 
     def shard_at_the_end(self) -> Shard:
-        """Fold what came after the last published record."""
+        """Fold the inputs after the last published record; return the shard."""
         for unread in self._inputs.values():
             for record in unread.up_to(None):
                 self._fold(record)
         return self._shard
 
     def _fold_up_to(self, published: Mapping[str, Any]) -> None:
-        """Fold what had been folded; the record's own cause is the last request or control.
+        """Fold the inputs that were folded before this record was published.
 
-        If there is neither, it is the last reward or decline, or time.
+        The record's own cause comes last: a request or a control or, if there is neither, a reward
+        or a decline, or time.
         """
         before: list[list[Record]] = []
         causes: list[Record] = []
@@ -225,14 +227,14 @@ class _Partition:
         return self._refusals.get((record.topic, record.offset))
 
     def _fold(self, record: Record) -> None:
-        """Fold an input, or pass it over if it was refused before a pool looked at it."""
+        """Fold an input, or skip it if it was refused before a pool looked at it."""
         if self._is_nothing(record) or self._was_refused_while_paused(record):
             self._shard.offsets[record.topic] = record.offset + 1
         else:
             self._shard.fold([record], record.timestamp)
 
     def _is_nothing(self, record: Record) -> bool:
-        """Tell whether an input was refused without changing anything, whatever went before."""
+        """Tell whether an input was refused without changing anything, in any state."""
         reason = self._refusal_of(record)
         return reason in BY_ITSELF or (reason is not None and record.topic == "controls")
 
@@ -244,7 +246,7 @@ class _Partition:
         return hosted is None or hosted.hosting.when_busy == "wait"
 
     def _collect(self) -> None:
-        # That time is held back may be published before anything is folded, which cuts nothing.
+        # A record that time is held back may be published before any fold, when a cut is empty.
         for outgoing in (*self._shard.cut(), *self._shard.take_published()):
             if outgoing.topic == "assignments" and not _is_checkpoint(outgoing.value):
                 self._decided.append(outgoing.value)
@@ -253,8 +255,8 @@ class _Partition:
 def _is_checkpoint(value: bytes | None) -> bool:
     """Tell whether a record is a checkpoint.
 
-    The chain says which ones there must be. Deciding again cannot: a log that an older release
-    has begun has its first one later.
+    The chain says where checkpoints must be. Deciding again cannot: in a log that an older release
+    has begun, the first one comes later.
     """
     said = value or b""
     return b'"checkpoint"' in said and json.loads(said)["type"] == "checkpoint"
@@ -263,7 +265,7 @@ def _is_checkpoint(value: bytes | None) -> bool:
 def _taken(
     client: LogClient, partition: int, refusals: Mapping[tuple[str, int], Refusal]
 ) -> set[int]:
-    """Return the requests with a dead letter that have a record of when they were read."""
+    """Return the requests with a dead letter that also have a published record of being read."""
     offsets = {offset for topic, offset in refusals if topic == "requests"}
     taken: set[int] = set()
     if offsets:
@@ -277,7 +279,7 @@ def _taken(
                 own = event.get("request_offset", offset) == offset
                 kinds = ("assignment", "waiting", "refused")
                 if event["type"] in kinds and (own or event.get("repeat")):
-                    taken.add(offset)  # more than were asked for do no harm
+                    taken.add(offset)  # extra ones do no harm
     return taken
 
 

@@ -1,7 +1,7 @@
 """Seals: the heads of all chains at some moment, signed with Ed25519.
 
-A seal is one JSON object on one line. What is signed is the object without its signature, with
-sorted keys, no spaces, and ASCII only; so a stranger can check it with any library.
+A seal is one JSON object on one line. The signature covers the object without its signature, with
+sorted keys, no spaces, and ASCII only. So anyone can check it with any library.
 """
 
 import json
@@ -48,7 +48,7 @@ class Seal(BaseModel):
     signature: str = ""
 
     def signed_bytes(self) -> bytes:
-        """Return what the signature is over."""
+        """Return the bytes that the signature covers."""
         fields = self.model_dump(exclude={"signature"})
         return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
@@ -130,12 +130,12 @@ def sign(heads: Mapping[int, tuple[int, str]], key: "Ed25519PrivateKey") -> str:
 
 
 def read_seals(lines: Iterable[bytes], name: str, public: str) -> list[Head]:
-    """Return the heads of seals, one a line, all of which must be signed with a public key.
+    """Return the heads of seals, one a line; each must be signed with the key of `public`.
 
     Raises
     ------
     BadSeal
-        If one is not.
+        If a seal is not.
     """
     heads: list[Head] = []
     for number, line in enumerate(lines, start=1):

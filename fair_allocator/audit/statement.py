@@ -1,4 +1,4 @@
-"""Epoch records, read: fractions from text, and the chunks of a complete one put together."""
+"""Reads epoch records: fractions from text, and complete records from their chunks."""
 
 import re
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ class Terms(NamedTuple):
 class Statement:
     """An epoch record: from `round` on these terms are in force, and these quotas.
 
-    One that is not complete says who `left`, and may name arms that join.
+    A statement that is not complete says which arms `left`, and may name arms that join.
     """
 
     terms: Terms
@@ -56,16 +56,16 @@ class Chunks:
 
     @property
     def missing(self) -> int | None:
-        """The chunk that must come next; None if none is waited for."""
+        """The chunk that must come next; None if no record is incomplete."""
         return None if self._begun is None else self._next
 
     def add(self, event: EpochEvent) -> Statement | None:
-        """Return the whole statement with its last chunk, None before.
+        """Return the whole statement after its last chunk, None before.
 
         Raises
         ------
         Unreadable
-            If the record makes no sense; nothing is waited for after that.
+            If the record makes no sense; the chunks before it are dropped.
         """
         begun, self._begun = self._begun, None
         chunk = read_statement(event)
@@ -125,7 +125,7 @@ def _read_bank(event: EpochEvent) -> int | None:
 def _read_cap(
     arm: str, standing: StatedArm, quota: Fraction
 ) -> tuple[Fraction | None, Fraction | None]:
-    """Read an arm's cap and what it allows so far; both are there or none."""
+    """Read an arm's cap and what it allows so far; either both are there or none."""
     if standing.cap is None and standing.capped is None:
         return None, None
     if standing.cap is None or standing.capped is None:

@@ -7,7 +7,7 @@ _ONE: Final = 1 << 128
 
 
 class QuotaSum:
-    """Adds up by denominator: exact, and no common one has to be found.
+    """An exact sum, kept by denominator, so that no common denominator is needed.
 
     >>> total = QuotaSum()
     >>> total.add(Fraction(2, 3)), total.is_above_one()
@@ -20,7 +20,7 @@ class QuotaSum:
         self._sums: dict[int, int] = {}
 
     def add(self, quota: Fraction) -> None:
-        """Add a quota; one below 0 takes it off again."""
+        """Add a quota; a negative one removes it again."""
         total = self._sums.pop(quota.denominator, 0) + quota.numerator
         if total:
             self._sums[quota.denominator] = total

@@ -1,7 +1,7 @@
-"""The requests of a partition that wait, each of which is answered once at most.
+"""The waiting requests of a partition, each of which may be answered at most once.
 
-A request that waited in vain becomes a dead letter. The audit does not read those, so it cannot
-tell such a request from one that still waits; it forgets the oldest once there are very many.
+A request that waited in vain becomes a dead letter. The audit does not read dead letters, so it
+cannot tell such a request from one that still waits. It forgets the oldest when there are too many.
 """
 
 from typing import Final
@@ -13,9 +13,9 @@ MOST: Final = 100_000
 
 
 class WaitingRequests:
-    """The requests that wait, by offset and by the arm that another is to take the place of.
+    """The requests that wait, by offset and by the arm to be replaced.
 
-    `has_all` says whether the log has its beginning, so that none can wait unseen.
+    `has_all` says whether the log has its beginning, so that no request can wait unseen.
     """
 
     def __init__(self, *, has_all: bool, most: int = MOST) -> None:
@@ -24,7 +24,7 @@ class WaitingRequests:
         self._waiting: dict[tuple[int, str | None], tuple[str, str]] = {}
 
     def add(self, event: WaitingEvent, answered: int) -> str | None:
-        """Take in a request that waits, after those below `answered`; say what is wrong with it."""
+        """Add a waiting request, after those below `answered`; return what is wrong with it."""
         offset, read = event.request_offset, event.folded.requests
         place = offset, event.instead_of
         if event.repeat:
@@ -46,9 +46,9 @@ class WaitingRequests:
         return None
 
     def answer(self, event: AssignmentEvent, offset: int) -> str | None:
-        """Take in the answer of a request that was read before; say what is wrong with it.
+        """Note the answer to a request that was read before; return what is wrong with it.
 
-        A request that is decided again need not have waited for it.
+        A request that is decided again need not have waited.
         """
         if offset >= event.folded.requests:
             return f"answers the request at {offset} before it was read"

@@ -28,4 +28,4 @@ from typing import Final
 from fair_allocator.core import kinetic
 
 FORM: Final = "pure Python" if kinetic.__file__.endswith(".py") else "compiled"
-"""In which form the hot rooms are here (hatch_build.py); what they do is the same."""
+"""The form of the hot rooms in this installation (hatch_build.py); both behave the same."""

@@ -1,4 +1,4 @@
-"""What of a wanted change is safe to put in force now."""
+"""Which parts of a wanted change are safe to put in force now."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -9,24 +9,25 @@ from fair_allocator.core.quotas import compare_sum_to_one
 from fair_allocator.core.safety import Line, is_safe
 
 PROMPT: Final = 256
-"""Arms up to which everything wanted is tried each time, one by one if need be."""
+"""Up to so many arms, everything wanted is tried each time, one by one if needed."""
 
 ATTEMPTS: Final = 16
-"""How many states are tested at most each time that a change of more arms is tried."""
+"""With more arms, at most so many states are tested each time that a change is tried."""
 
 
 class Admission:
-    """What comes into force of a change that is tried on the state as it is.
+    """The parts of a change that come into force when it is tried on the current state.
 
-    Everything together if that is safe. Else the quotas one by one in order, as far as they are
-    safe together and sum to at most 1; then the bank; then the bound, as low as it can go.
+    If everything together is safe, all of it. Otherwise first the quotas, one by one in order, as
+    far as they are safe together and sum to at most 1. Then the bank. Then the bound, as low as it
+    can go.
 
     Attributes
     ----------
     quotas
         The arms whose wanted quota comes into force.
     bank
-        Whether the wanted bank does.
+        Whether the wanted bank comes into force.
     steps
         By how much the bound comes down.
     tests
@@ -59,9 +60,9 @@ class Admission:
         self.steps = self._lowest(steps)
 
     def _admit(self, more: list[int]) -> None:
-        """Admit of `more`, in order, what is safe with what was admitted.
+        """Admit the quotas of `more`, in order, that are safe with those already admitted.
 
-        What is safe together is safe one by one, so a part that is safe needs one test.
+        Quotas that are safe together are safe one by one, so a safe part needs one test.
         """
         if not more or (self.tests >= ATTEMPTS and len(self._lines) > PROMPT):
             return
@@ -75,7 +76,7 @@ class Admission:
             self._admit(more[len(more) // 2 :])
 
     def _lowest(self, steps: int) -> int:
-        """Return by how much the bound can come down: what is safe is safe with fewer steps."""
+        """Return how far the bound can come down; if it is safe, fewer steps are safe too."""
         safe = 0
         while safe < steps:
             self.steps = (safe + steps + 1) // 2

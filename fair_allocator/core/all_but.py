@@ -40,7 +40,7 @@ def is_names(names: object) -> bool:
     if isinstance(names, str | bytes | Mapping | AllBut) or not isinstance(names, Iterable):
         return False
     try:
-        iter(names)  # an array without dimensions is an Iterable and cannot be gone through
+        iter(names)  # an array without dimensions is an Iterable but cannot be iterated
     except TypeError:
         return False
     return True

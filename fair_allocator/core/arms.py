@@ -1,10 +1,10 @@
 """What a pool knows of each arm, in columns: counts, rewards, and the line of its entitlement.
 
 An arm's entitlement is the line ``D = (base + slope * own) / unit`` in integers of the arm's own
-unit, where `own` is the arm's own clock: the slots of all requests that it was eligible for. The
-pool has one clock for all, and each arm knows how many slots of it it has missed; in a plain pool
-nobody misses any, and every clock shows the round. A change of quota bends the line and keeps its
-value, so nothing owed is lost; `unit` is the least common denominator of the value so far and
+unit. Here `own` is the arm's own clock: the slots of all requests that it was eligible for. The
+pool has one clock for all arms, and each arm knows how many of its slots it has missed. In a plain
+pool no arm misses any, and every clock shows the round. A change of quota bends the line but keeps
+its value, so nothing owed is lost. `unit` is the least common denominator of the value so far and
 the quota in force.
 """
 
@@ -22,10 +22,10 @@ MAX_UNIT = 10**36
 
 
 SMALL: Final = 1 << 30
-"""Rounds and pulls below this are multiplied with a line's integers as they are.
+"""Rounds and pulls below this are multiplied directly with a line's integers.
 
-Larger ones are divided first and the rest is carried through: the same integer, and no product
-that outgrows a machine word, which is what compiled code is slow at.
+Larger ones are divided first, and the remainder is carried through. The result is the same, but no
+product outgrows a machine word, which would be slow in compiled code.
 """
 
 _SMALL_UNIT = MAX_UNIT // MAX_DENOMINATOR
@@ -62,7 +62,7 @@ class Departed(NamedTuple):
     pulls: int
 
     def joined_by(self, arms: "Arms", left: Iterable[int]) -> "Departed":
-        """Return the sums with these arms, too."""
+        """Return the sums with these arms included."""
         forced, observed, total, pulls = self
         for arm in left:
             forced += arms.forced[arm]
@@ -140,7 +140,7 @@ class Arms:
 
     @classmethod
     def from_state(cls, state: Mapping[str, list[Any]], clock: int) -> "Arms":
-        """Make the columns that `state` gave."""
+        """Make the columns that `state` wrote."""
         arms = cls()
         arms.names = list(state["names"])
         arms.index = {name: arm for arm, name in enumerate(arms.names)}
@@ -191,7 +191,7 @@ class Arms:
         self.missed[arm] = clock - self.away.pop(arm)
 
     def align(self, clock: int) -> None:
-        """Count every arm by the pool's clock from here on, with what each is entitled to kept."""
+        """Count every arm by the pool's clock from here on; keep each arm's entitlement."""
         for arm in range(len(self)):
             missed = clock - self.own(arm, clock)
             self.base[arm] -= self.slope[arm] * missed
@@ -218,7 +218,7 @@ class Arms:
         return Fraction(self.base[arm] + self.slope[arm] * self.own(arm, clock), self.unit[arm])
 
     def claims(self, names: Iterable[str], clock: int) -> dict[str, Fraction]:
-        """Return what these arms are owed, of those that are owed something."""
+        """Return what these arms are owed; leave out arms that are owed nothing."""
         claims = {name: self.entitled(self.index[name], clock) for name in names}
         owed = {name: claim - self.pulls[self.index[name]] for name, claim in claims.items()}
         return {name: claim for name, claim in owed.items() if claim > 0}
@@ -244,7 +244,7 @@ class Arms:
             )
 
     def bend(self, arm: int, quota: Fraction, clock: int) -> None:
-        """Let the entitlement grow by `quota` a slot from here on, its value kept."""
+        """Let the entitlement grow by `quota` a slot from here on; keep its value."""
         own = self.own(arm, clock)
         value = self.base[arm] + self.slope[arm] * own
         common = gcd(value, self.unit[arm])
@@ -259,8 +259,8 @@ class Arms:
     def keep_within_bank(self, arm: int, clock: int, slots: int, bank: int) -> None:
         """Count a learner's pull only as far as it leaves the arm at most `bank` pulls ahead.
 
-        The pull is in `pulls` and the request on the clock. What does not count raises the
-        entitlement: never above what it was before the request plus the pull itself.
+        The pull is already in `pulls` and the request on the clock. The part that does not count
+        raises the entitlement, but never above its value before the request plus the pull itself.
         """
         unit, slope = self.unit[arm], self.slope[arm]
         entitled = self.base[arm] + slope * self.own(arm, clock)

@@ -63,7 +63,7 @@ class Caps:
         self._lines: dict[int, tuple[int, int, int]] = {}
         levels = {arm: self._level(arm, clock, before) for arm in self.shares}
         if len(levels) == len(arms) and sum(levels.values()) < sum(arms.pulls):
-            # Arms with room have left: start where the others stand, or nobody might be free.
+            # Arms with room have left: start where the others stand, or no arm might be free.
             levels = {arm: max(level, Fraction(arms.pulls[arm])) for arm, level in levels.items()}
         for arm, share in self.shares.items():
             if lcm(share.denominator, levels[arm].denominator) > MAX_UNIT:
@@ -75,7 +75,7 @@ class Caps:
         self._look_around(clock)
 
     def _level(self, arm: int, clock: int, before: "Caps | None") -> Fraction:
-        """Return what an arm has accrued: so far if it had a cap, else as much as it has had."""
+        """Return what an arm has accrued; without an earlier cap, as much as it was given."""
         arms = self._arms
         if before is not None:
             was = before._arms.index.get(arms.names[arm], -1)
@@ -86,7 +86,7 @@ class Caps:
 
     def _look_around(self, clock: int) -> None:
         self._full = {arm: None for arm in self._lines if not self._has_room(arm, clock, 0)}
-        # Those whose accrual a request with several slots may have to limit, steepest first.
+        # Arms whose accrual a request with several slots may have to limit, steepest first.
         self._steep = sorted(self.shares, key=lambda arm: (-self.shares[arm], arm))
 
     def _has_room(self, arm: int, clock: int, slots: int) -> bool:
@@ -113,7 +113,7 @@ class Caps:
         return full
 
     def count(self, eligible: Among, pulled: Iterable[int], clock: int, slots: int) -> None:
-        """Take in a request that was counted; the clock shows the time after it."""
+        """Update the caps after a request was counted; `clock` is the time after it."""
         if slots > 1:
             steep = self._steep if eligible.named is None else eligible.named
             for arm in steep:
@@ -133,7 +133,7 @@ class Caps:
 
     @classmethod
     def from_state(cls, arms: Arms, state: Iterable[list[Any]], clock: int) -> "Caps":
-        """Make what `state` gave."""
+        """Make the caps that `state` wrote."""
         caps = cls(arms, {}, clock)
         for arm, share, base, slope, unit in state:
             caps.shares[arm] = Fraction(share)

@@ -1,8 +1,8 @@
-"""What must hold of a pool's state, checked before a pool is made of it.
+"""Checks of a pool's state, made before the pool is built from it.
 
-A state may come from a file that somebody wrote by hand, so nothing in it is taken for granted: not
-its types, not its ranges, and not that its numbers fit each other. Whether the promise can be kept
-from it is checked last (`check_promise`), when the lines of the arms can be trusted.
+A state may come from a file that somebody wrote by hand. So everything is checked: its types, its
+ranges, and that its numbers fit each other. `check_promise` comes last, when the lines of the arms
+can be trusted: it checks that the promise can be kept from this state.
 
 Every check looks at each number a fixed number of times. An error names the key and the value.
 """
@@ -40,7 +40,7 @@ _SINCE_2: Final = {
     "arms": ("missed", "last", "away"),
     "fairness": ("requests", "bank", "pause"),
 }
-"""What a state of version 1 does not have, by where it is."""
+"""Keys that a state of version 1 does not have, by their place."""
 
 
 def check_state(state: Mapping[str, Any]) -> None:
@@ -72,7 +72,7 @@ def check_state(state: Mapping[str, Any]) -> None:
 
 
 def _require_keys(state: Mapping[str, Any]) -> None:
-    """Refuse a state without what only version 1 could leave out."""
+    """Refuse a newer state without the keys that only version 1 may leave out."""
     for place, keys in _SINCE_2.items():
         found = mapping_in(place, state[place]) if place else state
         for key in keys:
@@ -85,8 +85,8 @@ def check_promise(
 ) -> None:
     """Refuse a state from which the promise cannot be kept, or that no change explains.
 
-    `in_force` and `wanted` are rules. Not for states of older releases, which let changes in at
-    other moments.
+    `in_force` and `wanted` are rules. Do not use it for states of older releases, in which changes
+    took effect at other moments.
     """
     if in_force != wanted and (in_force == "max-deficit" or "none" in (in_force, wanted)):
         refuse("fairness.rule", f"what the configuration gives, {wanted}", in_force)
@@ -191,7 +191,7 @@ def _check_away(away: Any, count: int, rounds: int) -> dict[int, int]:
 
 
 def _check_departed(state: Mapping[str, Any], arms: Mapping[str, Any], rounds: int) -> None:
-    """Check the sums over arms that left, and that every pull is somebody's."""
+    """Check the sums over arms that left, and that every pull belongs to an arm."""
     sums = list_in("departed", state["departed"])
     if len(sums) != 4 and (len(sums) != 3 or state["version"] > 1):
         refuse("departed", "a list of 4", sums)
@@ -262,7 +262,7 @@ def _check_caps(caps: Any, arms: Mapping[str, Any], state: Mapping[str, Any], ro
 def _check_presence(
     presence: Any, requests: Any, arms: Mapping[str, Any], names: list[str]
 ) -> None:
-    """Check who is here; in a pool with plain requests everybody is."""
+    """Check which arms are present; in a pool with plain requests all are."""
     away = dict(arms.get("away", []))
     if requests == "plain":
         if presence is not None:
@@ -299,7 +299,7 @@ def _check_members(key: str, some: Any, count: int) -> set[int]:
 
 
 class _Answers:
-    """Checks what was asked and answered, and counts the rewards waited for, by arm."""
+    """Checks requests and answers, and counts the pending rewards of each arm."""
 
     def __init__(self, arms: Mapping[str, Any], rounds: int, epoch: int) -> None:
         self.waited = [0] * len(arms["names"])
@@ -324,7 +324,7 @@ class _Answers:
                 refuse("requests.closed", "requests that nothing is waited for", fields)
 
     def _is_open(self, key: str, fields: Any) -> bool:
-        """Check a request and all its picks; tell whether a reward is waited for."""
+        """Check a request and all its picks; tell whether a reward is pending."""
         if type(fields) is not list or not 6 <= len(fields) <= 8 or type(fields[0]) is not str:
             refuse(key, "a list with an id, an arm and how it was given", fields)
         before = len(self._seen)
@@ -349,7 +349,7 @@ class _Answers:
         propensity: Any,
         later: Any = None,
     ) -> bool:
-        """Check one pick; tell whether its reward is waited for."""
+        """Check one pick; tell whether its reward is pending."""
         if type(arm) is not str or reason not in _REASONS:
             refuse(key, "an arm's name, a round, an epoch and a reason", [arm, reason])
         if type(round) is not int or not 1 <= round <= self._rounds:

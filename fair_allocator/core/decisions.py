@@ -33,13 +33,13 @@ class Decisions(Rewards):
         eligible: Iterable[str] | Any | None = None,
         slots: SupportsIndex | Any = 1,
     ) -> Assignment:
-        """Decide a request, or repeat the answer it was given before.
+        """Decide a request, or repeat its earlier answer.
 
         Parameters
         ----------
         eligible
-            The arms that can take it, by name; None: all, `AllBut`: all but these. Arms that are
-            asleep or busy never are.
+            The names of the arms that can take it. None means all arms, `AllBut` all but these.
+            Arms that are asleep or busy are never eligible.
         slots
             How many different arms it wants; it gets fewer if fewer are eligible.
 
@@ -66,10 +66,10 @@ class Decisions(Rewards):
     # -- first propose, then count ------------------------------------------------------------
 
     def propose(self, request: Request) -> Assignment:
-        """Return the decision of a request without counting it, or the answer it was given.
+        """Return the decision of a request without counting it, or its earlier answer.
 
-        Raises as `assign` does, and `NobodyLeft` if the request is to be decided again and every
-        eligible arm was given it before.
+        Raises as `assign` does, and `NobodyLeft` if the request has to be decided again and was
+        already given to every eligible arm.
         """
         known = self._requests.known.get(request.request_id)
         if known is not None and not request.instead_of:
@@ -83,8 +83,8 @@ class Decisions(Rewards):
     def count(self, made: Assignment, among: Among | None = None, instead_of: str = "") -> None:
         """Count a decision: one that was proposed just now, or one read from a journal.
 
-        In a pool with requests of any kind, `among` are the arms that could take it; what was
-        proposed last needs none.
+        In a pool with requests of any kind, `among` are the arms that could take it. The latest
+        proposal does not need it.
         """
         if self._presence is None:
             self._count_plain(made)
@@ -94,7 +94,7 @@ class Decisions(Rewards):
         self._count_any(made, among, instead_of)
 
     def follow_epoch(self, epoch: int) -> None:
-        """Prepare to count a decision of a journal, which was made in this epoch."""
+        """Prepare to count a decision from a journal that was made in this epoch."""
         self._fairness.follow(epoch)
 
     def follow(
@@ -109,7 +109,7 @@ class Decisions(Rewards):
         return made
 
     def _refuse_nested(self) -> None:
-        """Refuse what a learner asks of its pool while it is choosing."""
+        """Refuse calls that a learner makes to its pool while it is choosing."""
         if self._proposals.asking:
             raise InvalidRequest("a learner must not ask its own pool while it is choosing")
 
@@ -214,7 +214,7 @@ class Decisions(Rewards):
         return self._answer(request.request_id, self.rounds + 1, fairness.epoch, forced, chosen)
 
     def _not_given(self, presence: Presence, request: Request, known: Assignment) -> Among:
-        """Return the eligible arms that a request was not given to before."""
+        """Return the eligible arms that have not been given this request yet."""
         index = self._arms.index
         given = {index[pick.arm] for pick in known.picks if pick.arm in index}
         if not presence.has_others(request.eligible, given):
@@ -292,11 +292,11 @@ class Decisions(Rewards):
     # -- who could take it, for those who write it down ---------------------------------------
 
     def proposed_among(self) -> Among:
-        """Return the arms that could take what was proposed last."""
+        """Return the arms that could take the last proposed request."""
         return self._among
 
     def among(self, named: Iterable[str] | None, left_out: Iterable[str]) -> Among:
-        """Return these arms, or all present ones but `left_out`."""
+        """Return the named arms or, for None, all present arms but `left_out`."""
         index, size, presence = self._arms.index, len(self._arms), self._presence
         if named is not None:
             return Among(size, [index[name] for name in named])
@@ -304,7 +304,7 @@ class Decisions(Rewards):
         return Among(size, None, away, {index[name] for name in left_out})
 
     def moved(self) -> tuple[list[str], list[str]]:
-        """Return who went away and who came back since the last decision."""
+        """Return the arms that went away and those that came back since the last decision."""
         presence, names = self._presence, self._arms.names
         if presence is None or not presence.moved:
             return [], []
@@ -315,7 +315,7 @@ class Decisions(Rewards):
         )
 
     def forget_moves(self) -> None:
-        """Forget who came and went: it was written down."""
+        """Forget which arms came and went, since the caller has recorded it."""
         if self._presence is not None:
             self._presence.moved.clear()
 
@@ -324,7 +324,7 @@ class Decisions(Rewards):
     def sleep(self, arm: str | Any) -> bool:
         """Make an arm ineligible until it wakes; tell whether it was awake.
 
-        Its clock stands still: what it is owed and what is known of it stay as they are.
+        Its clock stands still: it keeps what it is owed, and the learner keeps what it knows.
         """
         presence, index = self._present(arm)
         if index in presence.asleep:
@@ -356,7 +356,7 @@ class Decisions(Rewards):
 
 
 def _slots_of(request: Request) -> int:
-    """Return how many arms a request wants; most want one, which needs no further look."""
+    """Return how many arms a request wants; most want one, which is checked first."""
     slots = request.slots
     if type(slots) is int and slots == 1:
         return 1

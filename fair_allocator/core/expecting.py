@@ -1,4 +1,4 @@
-"""Single values of a state: each is returned if it is what it must be, or refused by its key."""
+"""Checks of single values of a state: each returns a valid value, or raises and names the key."""
 
 from collections.abc import Mapping
 from math import inf

@@ -1,13 +1,12 @@
 """Which rule, quotas, bound and bank are in force, and how a change takes effect.
 
-A change says what is *wanted*. What can do no harm is in force at once: an arm that leaves, a quota
-that falls, a tolerance that rises, a bank that grows. Everything else, a quota that rises, an arm
-that joins, a bound or a bank that comes down, is in force as soon as the state is safe with it
-(`safety`). That is asked again after every request, in large pools after a few. No rule can keep a
-promise from an unsafe state.
+A change says what is *wanted*. Harmless changes take effect at once: an arm leaves, a quota falls,
+a tolerance rises, a bank grows. All others take effect as soon as the state is safe with them
+(`safety`): a quota rises, an arm joins, a bound or a bank comes down. This is tested again after
+every request, in large pools after a few. No rule can keep a promise from an unsafe state.
 
-Max deficit needs more than a safe state: it takes over, or goes on after a change, only when nobody
-is owed. Until then earliest deadline serves, which needs nothing else. docs/theory.md has the
+Max deficit needs more than a safe state: it takes over, or goes on after a change, only when no arm
+is owed. Until then earliest deadline serves, which needs only a safe state. docs/theory.md has the
 proofs.
 """
 
@@ -41,7 +40,7 @@ Listener = Callable[[Epoch], None]
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Wish:
-    """What a pool is configured to: its quotas, tolerance, rule, kind of requests and bank."""
+    """A pool's configuration: its quotas, tolerance, rule, kind of requests and bank."""
 
     __slots__ = ("bank", "choice", "quotas", "requests", "tolerance")
 
@@ -66,9 +65,9 @@ class Wish:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Fairness:
-    """The fair side of a pool: whom it must serve, under which rule, with which promise.
+    """The fair side of a pool: which arm it must serve, under which rule, with which promise.
 
-    `on_epoch` is called whenever something else comes into force.
+    It calls `on_epoch` whenever something new comes into force.
     """
 
     def __init__(self, arms: Arms, wish: Wish, rule: str, bound: int, epoch: int) -> None:
@@ -92,7 +91,7 @@ class Fairness:
         return fairness
 
     def _want(self, arms: Arms, wish: Wish) -> None:
-        """Note what is wanted, and which of it is not in force."""
+        """Note what is wanted, and which parts of it are not in force yet."""
         self._arms = arms
         self.wish = wish
         self._rule = wish.rule()
@@ -104,7 +103,7 @@ class Fairness:
         self._renew()
 
     def _renew(self) -> None:
-        """Note what the hot path asks in every round, after something came into force."""
+        """Cache the values that every round needs, after something came into force."""
         full = self.rule == "earliest-deadline" and compare_sum_to_one(self._arms.quotas()) == 0
         self._terms = Terms(self.allowed, self.bound, early=full)
         self._forcing: Forcing | None = None
@@ -131,7 +130,7 @@ class Fairness:
         return forcing.pick(slot)
 
     def pulled(self, arm: int, clock: int, forced: bool) -> None:
-        """Take in a pull that was counted; callers may skip free ones if there is no bank."""
+        """Update after a counted pull; callers may skip free pulls if there is no bank."""
         if not forced:
             if self.bank is not None:
                 self._arms.keep_within_bank(arm, clock, 1, self.bank)
@@ -141,13 +140,13 @@ class Fairness:
     def follow(self, epoch: int) -> None:
         """Prepare for a pull that was decided before, in `epoch`.
 
-        Releases before 0.2 let changes in at other moments: their numbers may be higher.
+        In releases before 0.2, changes took effect at other moments: their numbers may be higher.
         """
         self._forcing = None
         self.epoch = max(self.epoch, epoch)
 
     def serve(self, eligible: Among, clock: int, slots: int) -> list[int]:
-        """Return the arms that a request must serve that may name arms and slots."""
+        """Return the arms that a request must serve, if requests may name arms and slots."""
         return self._served_by(clock).serve(eligible, clock, slots)
 
     def count(
@@ -215,7 +214,7 @@ class Fairness:
     def from_state(
         cls, arms: Arms, state: Mapping[str, Any], on_epoch: Listener | None
     ) -> "Fairness":
-        """Make the fair side that `state` gave."""
+        """Make the fair side that `state` wrote."""
         quotas = arms.quotas()
         if compare_sum_to_one(quotas) > 0:
             raise InvalidState("arms.slope: the quotas in force sum to more than 1")
@@ -239,10 +238,10 @@ class Fairness:
     def changed(
         self, arms: Arms, wish: Wish, clock: int, round: int, on_epoch: Listener
     ) -> "Fairness":
-        """Return one that wants something else (one quota for each arm of `arms`).
+        """Return a new fair side for another wish (one quota for each arm of `arms`).
 
-        `round` is the next to be played. This one is left as it is, and so is `arms` if the
-        change is refused. `on_epoch` is told what is in force with it.
+        `round` is the next to be played. This object stays as it is, and so does `arms` if the
+        change is refused. `on_epoch` is called with what is in force afterwards.
         """
         rule = wish.rule()
         if "none" in (rule, self.rule) and rule != self.rule:
@@ -261,7 +260,7 @@ class Fairness:
         return other
 
     def _admit_harmless(self, clock: int) -> list[int]:
-        """Put in force what keeps any safe state safe; return the arms whose quota fell."""
+        """Put harmless changes in force; return the arms whose quota fell."""
         arms, wanted, bank = self._arms, self._wanted, self.wish.bank
         fallen = [arm for arm, quota in wanted.items() if quota < arms.quota(arm)]
         for arm in fallen:
@@ -275,7 +274,7 @@ class Fairness:
         return fallen
 
     def advance(self, clock: int, round: int) -> None:
-        """After a request, try again to put in force what still waits."""
+        """After a request, try again to put the waiting changes in force."""
         if self._pause:
             self._pause -= 1
             return
@@ -285,7 +284,7 @@ class Fairness:
             self._announce(admitted, clock, round)
 
     def _admit(self, clock: int) -> list[int]:
-        """Put in force what is wanted and safe; return the arms that stand otherwise by it."""
+        """Put in force what is wanted and safe; return the arms that this changed."""
         arms, bound, rule, bank = self._arms, self.bound, self.rule, self.bank
         lines, slack = self.lines(clock), self.bound - self.allowed
         nobody_owed = all(ahead + slack * unit <= 0 for ahead, _, unit in lines)
@@ -312,7 +311,7 @@ class Fairness:
             admitted += sorted(raised.difference(admitted))
         if admitted or (bound, rule, bank) != (self.bound, self.rule, self.bank):
             self._renew()
-        # In large pools, a look at 64 arms for every request that passes meanwhile.
+        # In large pools, wait until so many requests have passed that each pays for 64 arms.
         looks = min(tests, ATTEMPTS) * len(lines)
         self._pause = looks // 64 if self.changing and len(lines) > PROMPT else 0
         return admitted
@@ -320,7 +319,7 @@ class Fairness:
     # -- epochs -------------------------------------------------------------------------------
 
     def announce(self, epochs: Iterable[Epoch]) -> None:
-        """Tell what came into force by a change that is now settled."""
+        """Call the listener with the epochs of a change that is now settled."""
         for epoch in epochs:
             if self._on_epoch is not None:
                 self._on_epoch(epoch)
@@ -335,7 +334,7 @@ class Fairness:
             self._on_epoch(self.in_force(changed, clock, round))
 
     def secure(self, clock: int, round: int) -> None:
-        """Promise what can be kept, where an older release let a change in too early or late."""
+        """Raise the bound to what can be kept, if an older release mistimed a change."""
         more = 0 if self.rule == "none" else least_safe_bound(self.lines(clock))
         if more:
             self.bound += more
@@ -346,7 +345,7 @@ class Fairness:
             self.advance(clock, round)
 
     def check_promise(self, clock: int) -> None:
-        """Refuse a state from which what is promised cannot be kept."""
+        """Refuse a state from which the promise cannot be kept."""
         check_promise(self.lines(clock), self.rule, self._rule, self.bound, self.allowed)
 
     def in_force(self, named: Iterable[int], clock: int, round: int) -> Epoch:

@@ -1,4 +1,4 @@
-"""What a pool knows, to be read by anyone: its arms, its promise, and where every arm stands."""
+"""The readable figures of a pool: its arms, its promise, and where every arm stands."""
 
 from collections.abc import Collection, Iterable
 from fractions import Fraction
@@ -16,7 +16,7 @@ from fair_allocator.core.table import describe, html, rows
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Figures:
-    """The readable side of a pool; nothing here changes it. By arm means O(k)."""
+    """The readable side of a pool; nothing here changes it. Figures by arm cost O(k)."""
 
     name: str
     """The pool's name, which its random numbers depend on."""
@@ -59,7 +59,7 @@ class Figures:
 
     @property
     def columns(self) -> Arms:
-        """The pool's own columns, for code that must be fast: read them at once, and keep none."""
+        """The pool's own columns, for fast code: read them at once, and keep no reference."""
         return self._arms
 
     @property
@@ -259,7 +259,7 @@ class Figures:
 
     @property
     def violated_epochs(self) -> int:
-        """Epochs so far in which an arm was pulled that was short by more than promised; O(1)."""
+        """Epochs so far in which a pulled arm was short by more than promised; O(1)."""
         return self._violated_epochs
 
     def peak_violation(self) -> int:

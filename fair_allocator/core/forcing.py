@@ -1,11 +1,11 @@
-"""Who must be served now: the two serving rules behind one interface.
+"""Which arm must be served now: the two serving rules behind one interface.
 
 An arm is *owed* while its entitlement is ahead of its pulls by more than the tolerance. Every
 arm with a quota is either waiting, filed under the first round in which it can be owed, or
 owed. Rounds only grow by one, so the waiting side is a timing wheel: a dict from round to
-arms, O(1) a round. A pull by the learner only postpones an arm, so its place on the wheel stays
-a lower bound and is looked at again when it comes up: at most one such look per pull. Only a
-change of quota can bring an arm forward; it is then filed anew and the old place ignored.
+arms, O(1) a round. A pull by the learner only postpones an arm. So its place on the wheel stays a
+lower bound, and the arm is checked again when that round comes: at most one such check per pull.
+Only a change of quota can bring an arm forward. It is then refiled, and the old place is ignored.
 
 Costs per round: waiting O(1); owed O(log n) for n owed arms by a heap of deadlines, or O(log k)
 by a kinetic tournament of deficits once there are more than a few.
@@ -23,7 +23,7 @@ from fair_allocator.core.safety import NEVER
 CROWD = 32
 """Owed arms up to which comparing them all beats the tournament (benchmarks/crossover.py).
 
-The tournament is left again at a quarter: entering it is paid for by those served meanwhile.
+The tournament is left again at a quarter of this, so that entering it pays off.
 """
 
 
@@ -76,7 +76,7 @@ class Forcing(ABC):
 
     @abstractmethod
     def served(self, arm: int, round: int) -> None:
-        """File the arm that `pick` returned anew, after its pull was counted."""
+        """Refile the arm that `pick` returned, after its pull was counted."""
 
     def _wait(self, arm: int, since: int) -> None:
         self._filed[arm] = since
@@ -217,7 +217,7 @@ class MaxDeficit(Forcing):
         return best
 
     def _crowd(self, newcomers: list[int], round: int) -> None:
-        """Let the newcomers into the tournament, or all that are owed if it was empty."""
+        """Add the newcomers to the tournament, or all owed arms if it was empty."""
         self._tournament().enter(newcomers if self._crowded else self._owed, round)
         self._crowded = True
 

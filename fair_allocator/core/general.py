@@ -1,4 +1,4 @@
-"""Whom a request must serve that may name its arms and want several of them.
+"""Which arms a request must serve, if it may name its arms and want several of them.
 
 Earliest deadline on the arms' own clocks. With ``z = D - N - b`` before a request that fills m
 slots, an eligible arm of quota r accrues ``w = min(1, r m)`` and stands at ``y = z + w``. It is
@@ -10,11 +10,11 @@ more, an arm is also owed if ``y + backlog >= 1``. Present arms are then served 
 that the absent ones find room when they return. The arms due first are served first, counted in
 slots of their own. docs/theory.md proves that this keeps every safe state safe.
 
-A request that names few arms looks at those and at no others. One that leaves few arms out moves
-the pool's clock for all of them and looks at those left out. The arms with a positive z are kept
-in a heap by deadline, the others on a timing wheel under the first slot in which z is positive.
-Only while more than the arms with a positive z may be owed, all arms with a quota are kept by
-deadline, too.
+A request that names few arms looks only at those. A request that leaves few arms out moves the
+pool's clock for all arms and looks only at those left out. A heap keeps the arms with a positive z
+by deadline. A timing wheel keeps the others under the first slot in which z is positive. Arms
+without a positive z can be owed, too. Only while that is possible, a second heap keeps all arms
+with a quota by deadline.
 """
 
 from fractions import Fraction
@@ -53,9 +53,9 @@ class General:
         self._all: list[int] | None = None  # deadlines of all arms with a quota, once needed
         self._least = Fraction(1)  # the least quota above 0
         large = [a for a in range(len(arms)) if arms.slope[a] * MAX_SLOTS > arms.unit[a]]
-        # Those whose accrual a request with several slots may have to cap, largest quota first.
+        # Arms whose accrual a request with several slots may have to cap, largest quota first.
         self._large = sorted(large, key=lambda arm: (-arms.quota(arm), arm))
-        # Those that lost their quota while they were owed; no other ever joins them.
+        # Arms that lost their quota while they were owed; no arm is added later.
         self._without_quota: list[int] = []
         for arm in range(len(arms)):
             if arms.ahead(arm, clock, terms.bound) > 0:
@@ -160,7 +160,7 @@ class General:
         return [key % size for key in first[:slots]]
 
     def _look_further(self, left_out: set[int], clock: int, slots: int, backlog: int) -> list[int]:
-        """Find the owed arms by deadline among all, where more than those with y above 0 are.
+        """Find the owed arms by deadline among all, if arms with y of at most 0 may be owed.
 
         An arm that is owed has ``y > 1 - reach``. If it is due in s slots, z is below
         ``1 - r (s - 1)``: so s is below ``1 + (reach + 1) / r``, and it is enough to look so far.
@@ -279,7 +279,7 @@ class General:
         return touched
 
     def _look_again(self, arm: int, clock: int) -> None:
-        """File an arm anew: its line or its pulls have changed."""
+        """Refile an arm after its line or its pulls have changed."""
         self._remove(arm)
         if self._arms.ahead(arm, clock, self._terms.bound) > 0:
             self._add(arm)
@@ -346,9 +346,9 @@ class General:
         return (arms.missed[arm] - (-lacking // slope)) * self._size + arm
 
     def _file(self, arm: int) -> None:
-        """File an arm under the first slot in which its z is positive, unless it is before that.
+        """File an arm under the first slot in which its z is positive, unless it is filed earlier.
 
-        A pull and a slot missed only postpone an arm, which is then filed anew when it comes up.
+        A pull or a missed slot only postpones an arm. The arm is then refiled when it comes up.
         """
         arms = self._arms
         slope = arms.slope[arm]
@@ -361,7 +361,7 @@ class General:
                 self._entries += 1
 
     def _index(self) -> None:
-        """Bring heap and wheel up to date; they are made when they are first needed."""
+        """Bring heap and wheel up to date; make them when they are first needed."""
         arms, size = self._arms, self._size
         if not self._indexed or self._entries > 4 * size + 64:
             self._indexed = True
@@ -384,7 +384,7 @@ class General:
             self._make_heap()
 
     def _make_heap(self) -> None:
-        """Make the heap anew, without what is out of date."""
+        """Rebuild the heap without outdated entries."""
         here = [arm for arm in self._backlog if arm not in self._arms.away]
         self._keys = {arm: self._key(arm) for arm in here}
         self._heap = list(self._keys.values())

@@ -46,7 +46,7 @@ class Guarantee:
 
     @property
     def window(self) -> int | None:
-        """By how many pulls, plus one, an arm can fall short in any stretch; None: no limit.
+        """An arm falls short by less than this plus one pull in any stretch; None: no limit.
 
         In every stretch in which an arm is entitled to x, it gets more than ``x - 1 - window``
         pulls, wherever the stretch begins.
@@ -58,10 +58,9 @@ class Guarantee:
     def longest_wait(self, quota: Number, slots: int = 1) -> int | None:
         """Return how many slots in a row an arm of this quota can go without a pull.
 
-        In requests of up to `slots` slots each, of which an arm is entitled to one at most. None
-        if there is no limit: without a bank an arm can live on what it was given before. Where
-        requests name arms, an arm that was served ahead of time, to make room for absent ones,
-        can wait for that many pulls longer.
+        Each request has up to `slots` slots, of which an arm is entitled to one at most. None means
+        no limit: without a bank an arm can live on earlier pulls. If requests name arms, an arm may
+        be served early to make room for absent ones. It can then wait that many pulls longer.
 
         >>> guarantee = Guarantee("earliest-deadline", 0, 0, False, "plain", 1)
         >>> guarantee.longest_wait("0.2"), guarantee.longest_wait("0.5", slots=10)
@@ -129,7 +128,7 @@ class Standing(NamedTuple):
     entitled: Fraction
     pulls: int
     cap: Fraction | None = None
-    """Its most share, and how many pulls that allows so far; None where they were not asked for."""
+    """Its most share, and how many pulls that allows so far; None if they were not asked for."""
     capped: Fraction | None = None
     away: bool = False
 
@@ -147,7 +146,7 @@ class Epoch:
     tolerance
         The tolerance as configured.
     arms
-        Where the arms stand whose quota took effect with it; all others go on as before.
+        Where those arms stand whose quota took effect with this epoch; the others go on as before.
     """
 
     number: int
@@ -167,7 +166,7 @@ class Change:
     joined, left
         Arms that came and went.
     claims_ended
-        For each arm that left while owed something, what its entitlement was ahead by.
+        For each arm that left while owed something, how far its entitlement was ahead.
     waiting
         Quotas that take effect as soon as they are safe.
     guarantee

@@ -1,8 +1,8 @@
-"""Who is on top of many moving lines, at about log2(k) comparisons a change.
+"""The highest of many moving lines, at about log2(k) comparisons a change.
 
-A kinetic tournament is a knock-out tree whose inner nodes remember their winner and until when
-it surely wins. Asking for the champion costs nothing while no certificate has run out, and one
-changed line replays the matches on its way to the root only.
+A kinetic tournament is a knock-out tree. Each inner node remembers its winner and a certificate:
+until when it surely wins. Asking for the champion costs nothing while no certificate has run out.
+A changed line replays only the matches on its way to the root.
 
 See Basch, Guibas and Hershberger, "Data structures for mobile data" (1999).
 """
@@ -18,14 +18,14 @@ from fair_allocator.core.compiling import mypyc_attr
 Duel = Callable[[int, int, int], tuple[int, int]]
 """``duel(low, high, x)`` names the winner at x, and the first place where that may change.
 
-`low` is the contestant with the lower index and wins ties. A place that is early costs a match
-played again and nothing else; one that is late is a wrong champion.
+`low` is the contestant with the lower index and wins ties. If the place is too early, a match is
+only played once more. If it is too late, the champion can be wrong.
 """
 
 NOBODY: Final = -1
 
 _LOWEST: Final = -1e300
-"""The height of nobody's line, which is below all others for ever."""
+"""The height of an empty seat, which is below all lines for ever."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -129,7 +129,7 @@ class Tournament:
             node >>= 1
 
     def _play(self, node: int, x: int) -> None:
-        """Play one match again; the same as a step of `_climb`, which is inlined for speed."""
+        """Play one match again, as a step of `_climb` does, where this is inlined for speed."""
         left, right = 2 * node, 2 * node + 1
         low, high = self._winner[left], self._winner[right]
         holds = min(self._until[left], self._until[right])
@@ -149,7 +149,7 @@ class Tournament:
 
 
 _Rank = tuple[float, int, int, int, int]
-"""Minus a value, whose it is, where it won, and the stretch of matches of which it is the best."""
+"""Minus a value, its contestant, where it won, and the matches of which it is the best loser."""
 
 
 class _Seat:
@@ -260,7 +260,7 @@ class LineTournament:
         return found
 
     def _search(self, count: int, among: Among, x: float) -> tuple[list[int], list[int]]:
-        """Go down the tree from the best places; return who was looked for, and who is away.
+        """Go down the tree from the best places; return the best arms, and those that are away.
 
         The winner of a match is the best below it, so the next best is the best of the losers
         on the ways down to those that were found. Of each stretch of such a way only the best

@@ -44,7 +44,7 @@ def unit_float(value: object) -> float | None:
     if not _is_real(number):
         return None
     try:
-        # Compared before it is rounded: a fraction just above 1 rounds to 1.
+        # Compare before rounding: a fraction just above 1 rounds to 1.
         return float(number) if 0 <= number <= 1 else None
     except ArithmeticError:  # a Decimal that is NaN
         return None

@@ -31,7 +31,7 @@ from fair_allocator.core.requests import Requests
 from fair_allocator.core.texts import parse_text
 from fair_allocator.core.unchanged import is_set_to
 
-# `| Any` below: checked by hand, and compiled code shall not refuse it by an error of its own.
+# `| Any` below: we check these by hand, and compiled code must not raise an error of its own.
 
 STATE_VERSION: Final = 2
 
@@ -39,7 +39,7 @@ REMEMBERED: Final = 1_000
 """How many answered requests a pool remembers by default, to tell repeats from strangers."""
 
 KEEP: Final = "as it is"
-"""What a change says of a setting that it leaves alone, where None means something."""
+"""Stands for a setting that a change leaves alone, where None has a meaning."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -157,10 +157,10 @@ class Pool(Decisions):
         caps: Mapping[str, Number] | Any | None = KEEP,
         max_open: SupportsIndex | Mapping[str, SupportsIndex] | Any | None = KEEP,
     ) -> Change:
-        """Change the pool from the next round on, with nothing owed lost.
+        """Change the pool from the next round on; arms keep what they are owed.
 
-        What is left out stays as it is; `arms` lists all arms, and one that it does not name
-        leaves. A refused change raises `InvalidPool` and changes nothing.
+        Settings that are left out stay as they are. `arms` lists all arms: an arm that it does not
+        name leaves. A refused change raises `InvalidPool` and changes nothing.
         """
         self._refuse_nested()
         said = {"arms": arms, "tolerance": tolerance, "learner": learner, "rule": rule}
@@ -181,7 +181,7 @@ class Pool(Decisions):
             kind,
             was.bank if _stays(bank) else _parse_bank(bank),
         )
-        wish.rule()  # refuses what cannot be served
+        wish.rule()  # raises if the wish cannot be served
         shares = parse_caps(_still(self.caps, quotas) if _stays(caps) else caps, quotas)
         most = self._max_open(quotas) if _stays(max_open) else parse_max_open(max_open, quotas)
         columns, kept = old.arranged(quotas, round, clock)
@@ -216,7 +216,7 @@ class Pool(Decisions):
         )
 
     def _reshape_learner(self, columns: Arms, kept: list[int | None]) -> None:
-        """Let the learner go on with other arms; one that cannot starts again."""
+        """Let the learner go on with other arms; a learner that cannot do so starts again."""
         draws = self._learner.draws
         try:
             self._learner.reshape(columns, kept)
@@ -230,12 +230,12 @@ class Pool(Decisions):
                 self._proposals.failed()
 
     def _max_open(self, quotas: Mapping[str, Any]) -> MaxOpen | None:
-        """Return how many assignments may be open, as configured, of the arms that stay."""
+        """Return the configured limits of open assignments for the arms that stay."""
         most = None if self._presence is None else self._presence.max_open
         return _still(most, quotas) or None if isinstance(most, dict) else most
 
     def _settle_everybody(self) -> None:
-        """Tell the learner who is away, and bring the clocks in line with who is."""
+        """Tell the learner which arms are away, and stop or restart their clocks."""
         presence = self._presence
         if presence is None:
             return
@@ -284,9 +284,9 @@ class Pool(Decisions):
     ) -> "Pool":
         """Make a pool that goes on exactly where `state` was taken.
 
-        A learner that is no registered name is handed in as `learner`. If one of an installed
-        package cannot be made, `stand_in` lets the pool go on without it; each choice that it
-        would have made counts as a fault.
+        Pass a learner without a registered name as `learner`. If the learner of an installed
+        package cannot be made, `stand_in` lets the pool go on without it. Each choice that it
+        would have made then counts as a fault.
         """
         if not isinstance(state, Mapping):
             raise InvalidState(f"a pool's state must be a mapping, got {shown(state)}")
@@ -364,9 +364,9 @@ def _stays(setting: Any) -> bool:
 
 
 def _goes_on(learner: Learner, new: Learner, given: object) -> bool:
-    """Tell whether a change leaves the learner as it is: an equal one is wanted.
+    """Tell whether a change leaves the learner as it is, because an equal one is wanted.
 
-    One that is handed in as an object and has no parameters to tell it by is another one.
+    A learner that is passed as an object without parameters to compare counts as another one.
     """
     if new is learner:
         return True
@@ -380,7 +380,7 @@ def _parse_bank(bank: Any) -> int | None:
 def _presence(
     arms: Arms, requests: str, asleep: Iterable[int], max_open: MaxOpen | None
 ) -> Presence | None:
-    """Return who is here; None in a pool with plain requests, where everybody is."""
+    """Return which arms are present; None in a pool with plain requests, where all are."""
     if requests == "any":
         return Presence(arms, asleep, max_open)
     if max_open is not None:

@@ -1,4 +1,4 @@
-"""Which arms are here: asleep, busy, and eligible for a request."""
+"""Which arms are present: asleep, busy, and eligible for a request."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -50,12 +50,12 @@ class Presence:
         elif max_open is not None:
             self._most = dict.fromkeys(range(len(arms)), max_open)
         self.away: set[int] = set(arms.away)
-        """Those whose clock stands still; one set for the whole life of a configuration."""
+        """Arms whose clock stands still; the same set object as long as the configuration lasts."""
         self.moved: set[int] = set()
-        """Those that went away or came back since the last decision."""
+        """Arms that went away or came back since the last decision."""
 
     def limits(self) -> dict[int, int]:
-        """Return how many assignments may be open, of the arms for which that is limited."""
+        """Return the limits of open assignments of the arms that have one."""
         return self._most
 
     def is_away(self, arm: int) -> bool:
@@ -103,7 +103,7 @@ class Presence:
         return among
 
     def has_others(self, names: Iterable[str] | Any | None, given: set[int]) -> bool:
-        """Tell whether a request could go to other arms than these, were they here."""
+        """Tell whether a request could go to other arms than these if all were present."""
         size = len(self._arms)
         if names is None:
             return len(given) < size

@@ -1,4 +1,4 @@
-"""What a learner proposes, checked: a learner can be wrong, and the request is still decided.
+"""Checks what a learner proposes: even if the learner is wrong, the request is decided.
 
 A proposal that cannot be used is replaced by the least pulled arm that may be chosen; ties go to
 the lowest index. Every such fault is counted by kind, and the first of each kind is kept with its
@@ -38,11 +38,11 @@ class Proposals:
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
-        # What the fastest of ours returns needs no check.
+        # The choices of our fastest learner need no check.
         self._ucb1: UCB1 | None = learner if type(learner) is UCB1 else None
         self._is_ours = type(learner).__module__.startswith(_OURS)
         self.asking = False
-        """Whether the learner is choosing: it must not ask its pool meanwhile."""
+        """Whether the learner is choosing: it must not call its pool then."""
         self.counts: dict[str, int] = {}
         """How many faults of each kind there were."""
         self.first: dict[str, str] = {}
@@ -72,7 +72,7 @@ class Proposals:
         """Return the learner's choice of `count` arms of `among`."""
         if self._ucb1 is not None:
             return self._ucb1.choose_several(round, among, count)
-        # Not every learner leaves what it is given as it is.
+        # A foreign learner may change the set that it is given.
         given = among if self._is_ours else among.copy()
         self.asking = True
         try:
@@ -131,14 +131,14 @@ class Proposals:
         return [(arm, None) for _, arm in nsmallest(count, free)]
 
     def learned(self) -> Plain | None:
-        """Return what the learner knows, as plain data; None if it fails at that."""
+        """Return what the learner knows, as plain data; None if the learner fails to give it."""
         if isinstance(self.learner, Absent):
             return self.learner.learned
         if self._is_ours:
             return self.learner.state()
         try:
             state = self.learner.state()
-            dumps(state)  # what is no plain data could not be stored
+            dumps(state)  # raises for a state that could not be stored
         except Exception:
             self.failed()
             return None

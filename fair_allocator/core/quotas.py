@@ -20,7 +20,7 @@ MAX_DENOMINATOR = 10**9
 """Largest denominator of a quota or tolerance: keeps every product of the hot path small."""
 
 MAX_NUMBER = 10**12
-"""Largest tolerance, far beyond any use: what is larger is a mistake."""
+"""Largest tolerance, far beyond any use: a larger one is a mistake."""
 
 ONE = 1 << 128
 """A whole pull, where sums of fractions need to be fast rather than exact; see `scaled`."""
@@ -31,7 +31,7 @@ _TEXT = re.compile(
     rf"|(\d{{1,{_DIGITS}}}\.?\d{{0,{_DIGITS}}}|\.\d{{1,{_DIGITS}}})([eE][-+]?\d{{1,2}})?)\s*",
     re.ASCII,
 )
-"""What a number may look like; bounded, since reading "1e9999999" would take minutes."""
+"""The form of a number; its length is bounded, since reading "1e9999999" would take minutes."""
 
 Number = str | int | float | Decimal | Fraction | SupportsFloat | SupportsIndex
 """What a quota or a tolerance may be given as; the last two stand for numpy's numbers."""
@@ -144,7 +144,7 @@ def scaled(numerator: int, denominator: int) -> int:
 
 
 def weight(quota: Fraction) -> int:
-    """Return a quota `scaled`. Quotas differ by more than a unit, so weights compare as they do."""
+    """Return a quota `scaled`. Different quotas differ by more than a unit, so order is kept."""
     return scaled(quota.numerator, quota.denominator)
 
 

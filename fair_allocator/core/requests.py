@@ -37,14 +37,14 @@ class RewardOutcome(Enum):
 
 @mypyc_attr(acyclic=True)
 class Request:
-    """What a pool is asked: one value that goes whole through all who decide.
+    """What a pool is asked: one value that all deciding code passes on.
 
     Attributes
     ----------
     request_id
-        Tells it from other requests of the pool.
+        Identifies the request in its pool.
     eligible
-        The arms that can take it, by name; None: all, `AllBut`: all but these.
+        The names of the arms that can take it. None means all arms, `AllBut` all but these.
     slots
         How many different arms it wants.
     instead_of
@@ -66,8 +66,8 @@ class Request:
 class Assignment:
     """One decision of a pool: the arm a request was given, or the first of several.
 
-    A pool keeps as many as it remembers, so it is one small object. It refers to no cycle, and the
-    collector of cycles need not look at it.
+    A pool keeps one for each remembered request, so it is small. It is part of no reference cycle,
+    so the garbage collector need not look at it.
 
     Attributes
     ----------
@@ -85,9 +85,9 @@ class Assignment:
     others
         The assignments of the other arms, if the request wanted several.
     clock
-        When it was made, for callers that keep the time: a pool knows none.
+        When it was made, for callers that keep the time: a pool has no time of its own.
     later
-        What becomes of a reward that comes for it from now on; None while one is waited for.
+        The outcome of a reward that comes from now on; None while the reward is pending.
     """
 
     __slots__ = (
@@ -145,8 +145,7 @@ class Assignment:
     def repeated(self) -> "Assignment":
         """Return the answer to the same request when it comes again.
 
-        Arms that declined, and arms that others took the place of, are left out, unless there
-        are no others.
+        Arms that declined or were replaced are left out, unless no other arm is left.
         """
         stand = [pick for pick in self.picks if pick.later not in GONE] or list(self.picks)
         picks = [_remade(pick.clock, pick.later, *pick.plain(), True, ()) for pick in stand]
@@ -154,7 +153,7 @@ class Assignment:
         return picks[0]
 
     def plain(self) -> tuple[str, str, int, int, Reason, float | None]:
-        """Return what tells it from other decisions, in the order of the parameters."""
+        """Return the fields that identify the decision, in the order of the parameters."""
         return self.request_id, self.arm, self.round, self.epoch, self.reason, self.propensity
 
     def __eq__(self, other: object) -> bool:
@@ -186,7 +185,7 @@ def _remade(clock: int, later: RewardOutcome | None, *fields: Any) -> Assignment
 
 
 GONE: Final = (RewardOutcome.DECLINED, RewardOutcome.REPLACED)
-"""What becomes of a reward of an arm that no longer has the request."""
+"""The outcomes of a reward for an arm that no longer has the request."""
 
 _FIELDS: Final = ("request_id", "arm", "round", "epoch", "reason", "propensity", "repeat")
 
@@ -195,9 +194,9 @@ _FIELDS: Final = ("request_id", "arm", "round", "epoch", "reason", "propensity",
 class Requests:
     """Open requests, and the last ones that were closed.
 
-    A request is known while a reward of it is waited for, and after that until `remember` more
-    were closed and `remember` rounds were played since it was answered: so the ids of any
-    `remember` answers in a row differ.
+    A request is known while one of its rewards is pending. After that it stays known until
+    `remember` more were closed and `remember` rounds were played since its answer. So the ids of
+    any `remember` answers in a row differ.
     """
 
     __slots__ = ("_oldest", "_order", "_remember", "held", "known", "open")
@@ -207,9 +206,9 @@ class Requests:
         self.known: dict[str, Assignment] = {}
         """The open ones and the remembered ones, by id."""
         self.open = 0
-        """How many rewards are waited for."""
+        """How many rewards are pending."""
         self.held: dict[str, int] = {}
-        """How many arms of a request are to be replaced; it is not forgotten meanwhile."""
+        """How many arms of a request have to be replaced; until then it is not forgotten."""
         # The remembered ones from `_oldest` on, in the order in which they were closed: a list,
         # since compiled code reads no deque as fast.
         self._order: list[Assignment] = []
@@ -238,7 +237,7 @@ class Requests:
         self.held[request_id] = self.held.get(request_id, 0) + 1
 
     def release(self, assignment: Assignment, rounds: int) -> None:
-        """Let a request go that one of its arms was, or cannot be, replaced of."""
+        """Release a request after one of its arms was replaced, or cannot be replaced."""
         request_id = assignment.request_id
         self.held[request_id] -= 1
         if not self.held[request_id]:
@@ -266,7 +265,7 @@ class Requests:
         return any(other.later is None for other in assignment.others)
 
     def _remember_closed(self, assignment: Assignment, rounds: int) -> None:
-        """Keep a request that nothing is waited for, and forget the oldest one if it is time."""
+        """Remember a request without pending rewards, and forget the oldest if it is time."""
         remember, order = self._remember, self._order
         if not remember:
             del self.known[assignment.request_id]
@@ -315,7 +314,7 @@ class Requests:
         closed: Iterable[list[Any]],
         held: Mapping[str, int] | None = None,
     ) -> "Requests":
-        """Make what `state` gave."""
+        """Make the requests that `state` wrote."""
         requests = cls(remember)
         requests.held = dict(held or {})
         for fields in closed:
@@ -332,7 +331,7 @@ class Requests:
 def _plain(assignment: Assignment) -> list[Any]:
     """Return a request's picks: its fields, what comes later, and the other picks if any.
 
-    What is open and has one arm has its fields only, which is most of what a state holds.
+    An open request with one arm, the most common kind in a state, has only its fields.
     """
     later = None if assignment.later is None else assignment.later.value
     if not assignment.others:

@@ -1,4 +1,4 @@
-"""How a pool hears what became of its assignments: rewards, declines, and time that is up."""
+"""How a pool learns the outcome of its assignments: rewards, declines and timeouts."""
 
 from typing import Any, Final, SupportsFloat
 
@@ -72,10 +72,9 @@ class Rewards(Figures):
     def expire(
         self, request_id: str | Any, arm: str | Any | None = None, *, hold: bool = False
     ) -> bool:
-        """Stop waiting for a request's rewards, or for one arm's; tell whether it was waited.
+        """Stop waiting for a request's rewards, or for one arm's; tell whether one was pending.
 
-        With `hold` the request is kept until each of these arms is replaced or `give_up` says
-        that it will not be.
+        With `hold` the request is kept until each of these arms is replaced, or until `give_up`.
         """
         return bool(self._give_up_waiting(request_id, arm, _LATE, hold))
 
@@ -129,7 +128,7 @@ class Rewards(Figures):
         return len(waited)
 
     def give_up(self, request_id: str) -> None:
-        """Let go of a request that one of its arms cannot be replaced of."""
+        """Release a request that was held for an arm that cannot be replaced."""
         first = self._requests.known.get(request_id)
         if first is not None and request_id in self._requests.held:
             self._requests.release(first, self.rounds)
@@ -197,7 +196,7 @@ class Rewards(Figures):
 def _picked(first: Assignment, arm: str | Any | None) -> Assignment:
     """Return the assignment of the arm that a reward is for.
 
-    It need not be named if only one has the request: all others declined or were replaced.
+    It need not be named if only one arm still has the request.
     """
     if arm is None:
         standing = [pick for pick in first.picks if pick.later not in GONE]

@@ -1,4 +1,4 @@
-"""Whether a change of a pool changes anything: what says nothing new must cost nothing."""
+"""Whether a change of a pool changes anything: a change to the same settings must be free."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from fair_allocator.core.quotas import parse_shares, parse_tolerance
 def is_set_to(pool: Figures, settings: Mapping[str, Any]) -> bool:
     """Tell whether a pool is configured to these settings of `Pool.reconfigure`, order included.
 
-    What cannot be read is not what it is set to. A learner handed in as an object never is.
+    Settings that cannot be read never match, and neither does a learner passed as an object.
     """
     try:
         return all(_is(pool, name, value) for name, value in settings.items())

@@ -1,4 +1,4 @@
-"""The log: where records come from, and where what was decided goes in one transaction."""
+"""The log: inputs are read from it, and each commit writes the decisions in one transaction."""
 
 from fair_allocator.log.base import (
     HEADERS_BYTES,

@@ -1,30 +1,32 @@
-"""The seam between the allocator and what carries its records: the contract, in words.
+"""The interface between the allocator and the log that carries its records: the whole contract.
 
 A log holds six topics, each with the same number of partitions. A topic's partition is a
-sequence of records; a record's *offset* is its place in it. Offsets ascend, not always by one (a
-log may use some up for itself), and are never given twice, not even after trimming or a restart.
+sequence of records. A record's *offset* is its place in this sequence. Offsets ascend, but not
+always by one: a log may use some up for itself. No offset is given twice, not even after trimming
+or a restart.
 
-A *position* is the offset of the next record to read, one past the last record read: position 0
-of an empty partition is where its first record will appear. Every offset that is committed,
-sought or passed as an end is a position.
+A *position* is the offset of the next record to read, one past the last record read. In an empty
+partition, the first record will appear at position 0. Every offset that is committed, sought or
+passed as an end is a position.
 
-A record may carry headers beside its key and value. The log keeps them as they are and looks at
-none. Those of foreign producers may take more than `HEADERS_BYTES`; one without a value is dropped.
+A record may carry headers beside its key and value. The log keeps them as they are and never
+interprets them. Headers of foreign producers may take more than `HEADERS_BYTES`. A header without
+a value is dropped.
 
-There are two sides. The service's side, `Log`, owns partitions, reads the inputs and commits
-what it decided; at any time at most one service can commit for a partition. Everyone else uses a
-`LogClient`, of which there may be many in many processes. Neither sees a record of a transaction
-that has not been committed.
+There are two sides. The service's side, `Log`, owns partitions, reads the inputs and commits the
+decisions. At any time at most one service can commit for a partition. Everyone else uses a
+`LogClient`. There may be many of these, in many processes. Neither side sees a record of a
+transaction that has not been committed.
 
-A log may be asked to promise less, for lower latency: that what it publishes is delivered *at
-least once*, in place of exactly once. What is committed then, each partition by itself, is its
-journal records, its positions and its hint; all or nothing, and once. The records of the outputs
-follow from it. They are appended after it, one by one, each before the next commit of its partition
-begins; if a failure comes between, they are all appended again before anything else is committed
-for the partition, by whoever owns it, with the mark that the log was given for it (see `Mark`).
-So what is in the outputs was committed, or will be found to be: nothing else is ever published, and
-whatever is there several times is the same but for the mark. It may also come late: a service that
-was thought dead may still append what it committed while it was alive.
+A log may promise less, for lower latency: to deliver outputs *at least once* instead of exactly
+once. Then each partition commits by itself. A commit covers its journal records, its positions and
+its hint. It happens as a whole or not at all, and once. The log appends the output records after
+that, one by one, and completes them before the next commit of the partition begins. If a failure
+interrupts this, the owner of the partition appends all of them again before it commits anything
+else. It marks these copies with the function that the log was given (see `Mark`). So every output
+record belongs to a commit that happened, and copies of a record differ in nothing but the mark.
+Output records may also come late: a service that was thought dead may still append the outputs of
+a commit it made while it was alive.
 """
 
 from abc import ABC, abstractmethod
@@ -41,27 +43,27 @@ Place = tuple[str, int]
 """A topic's partition: the topic's name and the number."""
 
 Headers = tuple[tuple[str, bytes], ...]
-"""What a record carries beside its value, in order: names and values; a name may come twice."""
+"""The headers of a record, in order: names and values. A name may come twice."""
 
 RECORD_BYTES: Final = 1_000_000
-"""Key and value of a record may take this much together in every log; more may be refused."""
+"""Every log accepts records whose key and value together take this much. It may refuse more."""
 
 HEADERS_BYTES: Final = 16_384
-"""Names (in UTF-8) and values of a record's headers take at most this much when it is written."""
+"""Most bytes that the headers of a written record may take: names (in UTF-8) and values."""
 
 HINT_BYTES: Final = 1_000
-"""How long a hint may be in UTF-8; it travels as the metadata of an offset."""
+"""Most bytes of a hint in UTF-8. A hint travels as the metadata of an offset."""
 
 
 Mark = Callable[[bytes | None], bytes | None]
-"""Takes the value of an output record; returns it marked as perhaps published before.
+"""A function that marks the value of an output record as possibly published before.
 
-The log does not know what its records mean, so it is handed one of these.
+The log does not know the format of its records, so its caller supplies this function.
 """
 
 
 def unmarked(value: bytes | None) -> bytes | None:
-    """Return a value as it is: the mark of a log whose records are not to be marked."""
+    """Return the value unchanged: for a log that does not mark its records."""
     return value
 
 
@@ -88,14 +90,14 @@ class Outgoing(NamedTuple):
 
 
 class Incoming(NamedTuple):
-    """A record a client is about to append; what is None is chosen by the log.
+    """A record that a client is about to append. The log chooses what is None.
 
     Attributes
     ----------
     partition
-        Left out, it follows from the key by the client's partitioner; without a key, any.
+        If left out, the client's partitioner chooses it by the key; without a key, any.
     timestamp
-        In ms; left out, the time of the append.
+        In ms. If left out, the time of the append.
     """
 
     topic: str
@@ -112,9 +114,9 @@ class Committed(NamedTuple):
     Attributes
     ----------
     offsets
-        The position in each input topic; a topic for which none was ever committed is missing.
+        The position in each input topic. A topic without a committed position is missing.
     hint
-        The last hint, "" if there never was one.
+        The last hint; "" if there never was one.
     """
 
     offsets: dict[str, int]
@@ -122,11 +124,11 @@ class Committed(NamedTuple):
 
 
 class Closable(ABC):
-    """What is closed at the end of a `with` block."""
+    """Something that is closed at the end of a `with` block."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the log; closing twice does no harm."""
+        """Release the log; closing twice does no harm."""
 
     def __enter__(self) -> Self:
         return self
@@ -141,43 +143,43 @@ class Closable(ABC):
 
 
 class Ownership(Protocol):
-    """Who is told which partitions the service owns.
+    """The handler that the log tells which partitions the service owns.
 
-    Called only from within `Log.poll`, on the thread that called it or, for `losing`, on one
-    that does so while it waits. What these methods raise comes out of that poll; ownership has
-    changed nevertheless.
+    The log calls it only during `Log.poll`: on the polling thread or, for `losing`, perhaps on
+    another thread while the polling thread waits. If a method raises, that poll raises the same
+    error, but ownership has changed nevertheless.
     """
 
     def gained(self, partitions: Sequence[int]) -> None:
-        """Take partitions over; nothing is read of them until they are sought.
+        """Take partitions over. The log reads nothing of them until they are sought.
 
-        With no partitions it says that nothing is owned because others own everything.
+        An empty sequence means that the service owns nothing because others own everything.
 
-        All of `Log` but `poll`, `send_ahead` and `close` may be used: this is the place to restore
-        and seek.
+        This is the place to restore and seek. It may use all of `Log` but `poll`, `send_ahead` and
+        `close`.
         """
 
     def losing(self, partitions: Sequence[int]) -> None:
-        """Prepare to let go of partitions: commit now or never.
+        """Prepare to give up partitions: this is the last chance to commit for them.
 
-        Only `Log.commit` may be called. Those that go to another are `lost` next; some may stay,
-        and then nothing more is said of them. Of what goes, records already polled but not
-        committed here will be read by the next owner.
+        Only `Log.commit` may be called. The log calls `lost` next for those that go to another
+        owner. It says nothing more about those that stay. The next owner reads again what was
+        polled of a partition but not committed.
         """
 
     def lost(self, partitions: Sequence[int]) -> None:
-        """Forget partitions, which belong to another already: nothing can be committed for them."""
+        """Forget partitions. They already belong to another owner: a commit for them would fail."""
 
 
 class Log(Closable):
     """The service's side of the log.
 
-    Not thread-safe: every method is called on one thread at a time, the one that polls. `open`
-    comes first, `close` last, and `partitions` is known in between.
+    Not thread-safe: call every method on one thread at a time, the one that polls. Call `open`
+    first and `close` last. `partitions` is known in between.
     """
 
     may_be_away: ClassVar[bool] = False
-    """Whether a log that cannot be opened now may be there in a moment, for no fault of anybody."""
+    """Whether a log that cannot be opened now may come up by itself: opening again makes sense."""
 
     @property
     @abstractmethod
@@ -186,9 +188,9 @@ class Log(Closable):
 
     @abstractmethod
     def open(self, handler: Ownership) -> None:
-        """Connect, check that the log is what it should be, and ask for partitions.
+        """Connect, check that the log fits the configuration, and ask for partitions.
 
-        Nothing is owned yet: the first partitions are gained in a poll.
+        The service owns nothing yet: a poll hands it the first partitions.
 
         Raises
         ------
@@ -200,33 +202,33 @@ class Log(Closable):
     def poll(self, timeout_seconds: float, limit: int) -> list[Record]:
         """Return the next records of the inputs, at most `limit`, and move past them.
 
-        Ownership changes are handed to the handler first. Then records are read of those owned
+        The log first tells the handler about changes of ownership. Then it reads the owned
         partitions that have been sought, each topic's partition in the order of its offsets.
-        How topics and partitions are interleaved is left open, but none of them starves: one
-        with a record to read is served within a bounded number of polls, whatever the others
-        hold. Returns as soon as there is a record, and without one when the time has passed.
-        It may return fewer records than there are, so as not to fill the memory with large ones.
+        It may interleave topics and partitions in any way, but none of them starves: each one
+        with a record to read is served within a bounded number of polls. The call returns as
+        soon as there is a record, or without one when the time has passed. It may return fewer
+        records than there are, so that large ones do not fill the memory.
 
-        Moving past a record is not committing it: what was not committed is read again after a
-        restart, a change of owner, or a seek.
+        Moving past a record does not commit it. Records that were not committed are read again
+        after a restart, a change of owner, or a seek.
         """
 
     @abstractmethod
     def committed(self, partition: int) -> Committed:
-        """Return what was last committed for an owned partition, by whomever."""
+        """Return what was last committed for an owned partition, by any owner."""
 
     @abstractmethod
     def seek(self, partition: int, offsets: Mapping[str, int]) -> dict[str, int]:
         """Let the next poll read an owned partition's inputs from these positions.
 
-        An input topic that is missing is read from the start of what the log still holds.
+        A missing input topic is read from its oldest record that the log still holds.
         Returns the position of every input.
 
         Raises
         ------
         OffsetGone
             If a position is below the log's start or beyond its end. The partition's positions
-            are as they were.
+            do not change.
         """
 
     @abstractmethod
@@ -237,22 +239,22 @@ class Log(Closable):
     def read_journal(self, partition: int, start: int) -> Iterator[Record]:
         """Return the journal from `start` to its end as of this call, in order.
 
-        The end covers all that was ever committed, by former owners too.
+        The end covers everything that was ever committed, also by former owners.
 
         Raises
         ------
         OffsetGone
-            If `start` is below the journal's start or beyond its end, or what is still to be
-            read is trimmed meanwhile.
+            If `start` is below the journal's start or beyond its end, or if records are trimmed
+            before they are read.
         """
 
     @abstractmethod
     def send_ahead(self, outgoing: Sequence[Outgoing]) -> None:
-        """Hand over records of the outputs that the next commit appends before its own.
+        """Send output records early. The next commit appends them before its own records.
 
-        They can travel while more is decided, and are seen if and when that commit has happened. A
-        poll before it takes them back, and every partition has to be sought again, as after a
-        commit that failed.
+        They travel while the service decides more. Readers see them once that commit has
+        happened. A poll before that commit drops them, and the service must then seek every
+        partition again, as after a failed commit.
 
         Raises
         ------
@@ -269,12 +271,12 @@ class Log(Closable):
     ) -> list[int]:
         """Append records, move committed positions and set hints, all or nothing.
 
-        What was sent ahead is a part of it, and comes before `outgoing`.
+        The records that were sent ahead are part of the commit and come before `outgoing`.
 
-        When this returns, all of it is durable, and seen by everyone at once. An input that is
-        not in `offsets`, and the hint of a partition that is not in `hints`, stay as they were.
-        Of a log that delivers at least once, this holds for each partition by itself, and its
-        outputs are seen one by one, from when the rest is durable on.
+        When this returns, all of it is durable, and all readers see it at once. An input that is
+        not in `offsets` keeps its position. A partition that is not in `hints` keeps its hint.
+        In a log that delivers at least once, this holds for each partition by itself. Its outputs
+        appear one by one, after the rest is durable.
 
         Parameters
         ----------
@@ -282,9 +284,9 @@ class Log(Closable):
             Records for the outputs and the journal of owned partitions. Those of one topic's
             partition are appended in this order, with nothing of this service between them.
         offsets
-            By topic and partition, the position up to which the input has been dealt with.
+            By topic and partition, the position up to which the service has dealt with the input.
         hints
-            By partition, a short text to find again in `committed`.
+            By partition, a short text that `committed` returns later.
 
         Returns
         -------
@@ -294,65 +296,66 @@ class Log(Closable):
         Raises
         ------
         CommitFailed
-            It is not known to have happened: all of it or nothing did (of each partition, where
-            delivery is at least once), which the journal and `committed` tell, and nothing of it
-            happens after that. Every partition has to be
-            sought again before more of it is read, so that nothing is skipped.
+            The commit may have happened or not: as a whole, or, where delivery is at least once,
+            as a whole for each partition. The journal and `committed` tell which, and later
+            nothing more of it happens. Seek every partition again before reading more of it, so
+            that nothing is skipped.
         LogCorrupt, LogReadOnly
-            Nothing of it happened, and trying again is of no use.
+            Nothing of it happened, and trying again does not help.
         """
 
     @abstractmethod
     def trim_journal(self, partition: int, before: int) -> None:
-        """Forget an owned partition's journal records below a position, at most all there are.
+        """Delete an owned partition's journal records below a position; beyond the end, all.
 
-        Not part of a transaction: only what is no longer needed may be trimmed.
+        This is not part of a transaction: trim only records that nobody needs any more.
         """
 
     @abstractmethod
     def behind(self) -> dict[tuple[str, int], int]:
-        """Return how many offsets of the inputs of each partition that was sought are unread.
+        """Return the number of unread offsets of each input, in each partition that was sought.
 
-        0 where all was polled, which ends and positions do not tell: a log may use offsets up for
-        itself after the last record. Above it, these are counted too.
+        The number is 0 exactly where all records were polled. Ends and positions alone do not tell
+        this: a log may use up offsets for itself after the last record. Where the number is above
+        0, it counts these offsets too.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Give up everything owned, without a call to the handler; closing twice does no harm.
+        """Give up all partitions without calling the handler; closing twice does no harm.
 
-        What was not committed is as if it had never been polled.
+        Records that were polled but not committed count as never polled.
         """
 
 
 class Follower(Closable):
-    """Reads committed records of some places as they come; used by one thread."""
+    """Reads committed records of some places as they come. Use it on one thread only."""
 
     @property
     @abstractmethod
     def positions(self) -> Mapping[Place, int]:
-        """The position of each place: past what was returned, and past what is not for readers."""
+        """The position of each place: past all returned records and all that readers never see."""
 
     @abstractmethod
     def poll(self, timeout_seconds: float, limit: int) -> list[Record]:
         """Return the next records, at most `limit`, each place's in the order of its offsets.
 
-        Returns as soon as there is a record, and without one when the time has passed, or earlier.
-        As with `Log.poll`, no place starves.
+        Returns as soon as there is a record. Without one, it returns when the time has passed, or
+        earlier. As with `Log.poll`, no place starves.
 
         Raises
         ------
         OffsetGone
-            If what is to be read next was trimmed.
+            If the next record to read was trimmed.
         LogUnavailable
-            If the log does not answer. Polling again goes on from the same positions.
+            If the log does not answer. The next poll goes on from the same positions.
         """
 
 
 class LogClient(Closable):
-    """Anyone's side of the log: to send inputs, and to read any topic.
+    """The side of the log for everyone but the service: send inputs and read any topic.
 
-    Not thread-safe: give each thread its own. Appending while one reads is fine.
+    Not thread-safe: give each thread its own client. Appending while a read goes on is fine.
     """
 
     @property
@@ -379,9 +382,9 @@ class LogClient(Closable):
     ) -> list[tuple[int, int]]:
         """Append all records, durably; return the partition and offset of each.
 
-        A record that cannot be appended is found before any is, and is a ValueError. If the log
-        fails meanwhile, some may have been appended, unless it is asked to be `atomic`, which may
-        take longer.
+        If a record cannot be appended, this raises ValueError before it appends any. If the log
+        fails on the way, some records may have been appended. With `atomic`, all are appended or
+        none, which may take longer.
         """
 
     @abstractmethod
@@ -390,21 +393,20 @@ class LogClient(Closable):
     ) -> Iterator[Record]:
         """Return committed records in order, from `start` up to but not including `stop`.
 
-        Left out, they are the partition's start and its end, both as of this call.
+        If left out, these are the partition's start and its end as of this call.
 
         Raises
         ------
         OffsetGone
-            If `start` is below the log's start, or what is still to be read is trimmed
-            meanwhile.
+            If `start` is below the log's start, or if records are trimmed before they are read.
         """
 
     @abstractmethod
     def follow(self, positions: Mapping[Place, int]) -> Follower:
-        """Return what reads these places from these positions on, as their records come.
+        """Return a follower that reads these places from these positions, as their records come.
 
-        It is the caller's to close, before this client is. A position that the log does not hold
-        any more is an `OffsetGone` here or in the first poll.
+        The caller must close it before it closes this client. If the log no longer holds a
+        position, this call or the first poll raises `OffsetGone`.
         """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Headers as bytes, for what stores them beside its records."""
+"""Headers as bytes, for a log that stores them beside its records."""
 
 import struct
 from typing import Final
@@ -18,7 +18,7 @@ def pack(headers: Headers) -> bytes:
 
 
 def unpack(data: bytes) -> Headers:
-    """Return what `pack` was given; ValueError if the bytes are something else.
+    """Return the headers that `pack` was given; raise ValueError for other bytes.
 
     >>> unpack(pack((("a", b"bc"), ("a", b""))))
     (('a', b'bc'), ('a', b''))

@@ -1,4 +1,4 @@
-"""The order in which a poll hands over what it read of several partitions."""
+"""The order in which a poll returns the records of several partitions."""
 
 from itertools import accumulate, chain
 from operator import attrgetter
@@ -11,7 +11,7 @@ _timestamp = attrgetter("timestamp")
 def by_time(blocks: list[list[Record]]) -> list[Record]:
     """Interleave blocks by time as far as their own order allows, controls before the rest.
 
-    Nobody may rely on it, but what was sent first is then mostly dealt with first.
+    Callers must not rely on this order. It only makes earlier records mostly come first.
     """
     if len(blocks) == 1:
         return blocks[0]
@@ -20,7 +20,7 @@ def by_time(blocks: list[list[Record]]) -> list[Record]:
     times: list[int] = []
     for block in blocks:
         own = [*map(_timestamp, block)]
-        # Mostly they ascend, which is quickly told.
+        # Timestamps mostly ascend, which is quick to check.
         times += own if own == sorted(own) else accumulate(own, max)
     places = sorted(range(len(records)), key=times.__getitem__)
     return list(map(records.__getitem__, places))

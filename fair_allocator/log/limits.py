@@ -1,4 +1,4 @@
-"""What every log refuses in the same words before it writes anything."""
+"""Checks that every log makes, with the same messages, before it writes anything."""
 
 from collections.abc import Iterable, Mapping
 
@@ -13,14 +13,14 @@ from fair_allocator.log.base import (
 
 
 def require_size(key: bytes | None, value: bytes | None) -> None:
-    """Refuse a record that is too large: it would spoil the transaction, and some clients more."""
+    """Refuse a record that is too large: it would break the transaction, and some clients."""
     size = len(key or b"") + len(value or b"")
     if size > RECORD_BYTES:
         raise ValueError(f"key and value take {size:,} bytes, a record at most {RECORD_BYTES:,}")
 
 
 def require_headers(headers: Headers) -> None:
-    """Refuse headers that take too much, or whose names are no text."""
+    """Refuse headers that take too many bytes, or whose names are not valid text."""
     size = sum(len(name.encode()) + len(value) for name, value in headers)
     if size > HEADERS_BYTES:
         raise ValueError(f"the headers take {size:,} bytes, a record's at most {HEADERS_BYTES:,}")
@@ -29,7 +29,7 @@ def require_headers(headers: Headers) -> None:
 def require_committable(
     outgoing: Iterable[Outgoing], offsets: Iterable[tuple[str, int]], hints: Mapping[int, str]
 ) -> None:
-    """Refuse a commit with a record that is too large, or what `require_positions` refuses."""
+    """Refuse a commit with a record that is too large, or that `require_positions` refuses."""
     for _, _, key, value, headers in outgoing:
         require_size(key, value)
         if headers:

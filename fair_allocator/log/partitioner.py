@@ -1,7 +1,7 @@
 """Which partition a key belongs to: every sender of a pool's records must agree on it.
 
-Clients differ in their default. Java's and kafka-python's is "murmur2"; "crc32" is librdkafka's
-(its "consistent" partitioner), from which most other languages' clients inherit.
+Clients differ in their default. Java and kafka-python use "murmur2". librdkafka uses "crc32" (its
+"consistent" partitioner), and so do the clients of most other languages, which build on it.
 """
 
 import itertools
@@ -17,7 +17,7 @@ Partitioner = Literal["murmur2", "crc32", "none"]
 
 @lru_cache(maxsize=10_000)
 def partition_for(key: bytes, partitions: int, partitioner: str = "murmur2") -> int | None:
-    """Return the partition of a key, None if the partitioner is "none" and so has no opinion.
+    """Return the partition of a key; None with the partitioner "none", which places no keys.
 
     >>> partition_for(b"pool-1", 8), partition_for(b"pool-1", 8, "crc32")
     (1, 2)

@@ -1,7 +1,7 @@
 """The loop: poll, fold, commit.
 
-Crash-only: whatever goes wrong, the in-memory shards are thrown away and restored from the
-journal, the same way as at the start. A commit is one transaction over every owned shard.
+Crash-only: after any failure, the service throws its in-memory shards away and restores them from
+the journal, the same way as at the start. A commit is one transaction over every owned shard.
 """
 
 import gc
@@ -26,14 +26,14 @@ logger = logging.getLogger(__name__)
 _partition = attrgetter("partition")
 
 Subscriber = Callable[[Sequence[Outgoing]], None]
-"""Hears of the records that a commit added to the outputs."""
+"""Receives the records that a commit added to the outputs."""
 
 _LOSING_SECONDS: Final = 2.0
 _QUICK_BYTES: Final = 32 * 2**20
-"""Time budget for the snapshot on revoke, and how large shards may be to fit into it."""
+"""Time budget for the snapshot on revoke, and the most bytes of shards that fit into it."""
 
 _FOLDING_SECONDS: Final = 1.0
-"""How long folding may go on before what was folded is committed."""
+"""How long the service folds before it commits what it has folded."""
 
 _RESTORING_SECONDS: Final = 10.0
 """Time after which no further restore begins before the next poll."""
@@ -42,8 +42,8 @@ _TELLING_SECONDS: Final = 2.0
 """How often a long restore logs its progress."""
 
 _SWEEPING_SECONDS: Final = 30.0
-"""How often reference cycles of the client library are collected; the calmed collector would
-take an hour to get to them."""
+"""How often to collect reference cycles of the client library. The calmed collector would take an
+hour to get to them."""
 
 
 def calm_collector() -> None:
@@ -55,9 +55,9 @@ def calm_collector() -> None:
 class Service:
     """Owns partitions of a log and decides their requests.
 
-    `wall` is the time of day in seconds and `monotonic` a clock for durations. `heartbeat` is
-    called after every step, every part of a fold and every piece of a restore, for a watchdog.
-    `probe` is told what the loop does.
+    `wall` returns the time of day in seconds, and `monotonic` is a clock for durations. The loop
+    calls `heartbeat` for a watchdog: after every step, every part of a fold and every piece of a
+    restore. It reports to `probe` what it does.
     """
 
     def __init__(
@@ -89,15 +89,15 @@ class Service:
     def subscribe(self, subscriber: Subscriber) -> None:
         """Call `subscriber` with the output records of each commit, after it succeeded.
 
-        It is called on the loop's thread, in the order of the records, and should return at once.
-        A commit whose answer was lost may have happened although no subscriber hears of it; a
-        repeated request is then answered again.
+        The call comes on the loop's thread, in the order of the records, and should return at once.
+        If the answer to a commit is lost, the commit may have happened, but no subscriber hears of
+        it. A request that is repeated is then answered again.
         """
         self._subscribers.append(subscriber)
 
     @property
     def shards(self) -> dict[int, Shard]:
-        """The shards in memory, by partition; what is owned and not here is to be restored."""
+        """The shards in memory, by partition; owned partitions without one wait for a restore."""
         return {partition.number: live.shard for partition, live in self._restored()}
 
     def _restored(self) -> Iterator[tuple[OwnedPartition, Restored]]:
@@ -109,13 +109,13 @@ class Service:
         return [n for n, partition in self._owned.items() if partition.restored is None]
 
     def _has_tried(self) -> bool:
-        """Tell whether a commit was tried and is not known to have happened."""
+        """Tell whether a commit was tried that is not known to have happened."""
         return any(partition.tried for partition in self._owned.values())
 
     # -- the loop -----------------------------------------------------------------------------
 
     def run(self, opened: Callable[[], None] = lambda: None) -> None:
-        """Serve until `stop`, then write a last snapshot and let go of the log.
+        """Serve until `stop`, then write a last snapshot and close the log.
 
         `opened` is called once the log is open.
         """
@@ -129,7 +129,7 @@ class Service:
             self.log.close()
 
     def _open(self) -> None:
-        """Open the log; one that may be away for a moment is waited for."""
+        """Open the log; wait for a log that may be away for a moment."""
         began = self._monotonic()
         while True:
             try:
@@ -166,8 +166,8 @@ class Service:
     def _serve(self) -> None:
         settings, missing = self._settings, self._to_restore()
         if missing and len(missing) == len(self._owned):
-            # All were thrown away because something failed. Perhaps they belong to another by
-            # now: poll first. What this poll returns is read again, since all is sought anew.
+            # All were thrown away after a failure, and may belong to another service by now: poll
+            # first to find out. The restore then seeks every partition, so nothing is skipped.
             self.log.poll(0.0, 1)
         self._restore_some(self._to_restore())
         wait = 0.0 if self._to_restore() else settings.poll_seconds
@@ -175,7 +175,7 @@ class Service:
         now = round(self._wall() * 1000)
         if records:
             for partition in self._owned.values():
-                partition.prepared = False  # it was announced as leaving and stayed
+                partition.prepared = False  # it was about to leave, but it stayed
         folded = self._fold(records, now)
         if not records or self._monotonic() - self._ticked >= settings.tick_seconds:
             self._ticked = self._monotonic()
@@ -186,18 +186,19 @@ class Service:
     def _fold(self, records: Sequence[Record], now: int) -> list[Record]:
         """Fold records part by part; return those that are not committed yet.
 
-        The watchdog hears of every part. If folding goes on for long, what was folded so far is
-        committed, which is sound between any two parts: the shards know their offsets.
+        The watchdog gets a heartbeat after every part. If folding takes long, the service commits
+        what it has folded so far. It may do so between any two parts: the shards know their
+        offsets.
         """
-        # After a failure nothing is sent ahead: folding may have taken longer than the log waits.
+        # After a failure send nothing ahead: folding may have taken longer than the log waits.
         ahead = not self._has_tried()
         folded: list[Record] = []
         began = self._monotonic()
-        # Between partitions there is no order to keep.
+        # Records of different partitions may be folded in any order.
         for number, some in groupby(sorted(records, key=_partition), _partition):
             partition = self._owned.get(number)
             if partition is None or partition.restored is None:
-                continue  # thrown away: its restore, which is due, reads them again
+                continue  # no shard in memory: its restore, which comes next, reads them again
             shard = partition.restored.shard
             for part in parts_of(some, self._settings.ahead_records):
                 shard.fold(part, now)
@@ -218,7 +219,10 @@ class Service:
         self.log.send_ahead(outgoing)
 
     def _tick(self, now: int, records: Sequence[Record]) -> None:
-        """Let time pass where all was read: elsewhere, rewards may lie unread that came in time."""
+        """Let time pass in partitions that are read to the end.
+
+        In the others, rewards that came in time may still be unread.
+        """
         if self._ticked - self._swept >= _SWEEPING_SECONDS:
             self._swept = self._ticked
             gc.collect(0)
@@ -233,8 +237,8 @@ class Service:
     def drain(self, seconds: float = inf) -> None:
         """Snapshot every shard, so that the next start has nothing to replay.
 
-        Nothing more is begun after so many `seconds`: what is left out costs whoever restores the
-        shard a longer tail of entries.
+        It begins nothing more after so many `seconds`. If a snapshot is left out, the next owner
+        has more entries to replay.
         """
         deadline = self._monotonic() + seconds
         try:
@@ -248,7 +252,7 @@ class Service:
             self._discard()
 
     def _discard(self) -> None:
-        """Throw the shards away, for what they have cut is in no journal; a step restores them."""
+        """Throw the shards away: they hold changes that are in no journal. A step restores them."""
         self._sent_ahead.clear()
         for partition in self._owned.values():
             partition.restored = None
@@ -296,7 +300,7 @@ class Service:
                 live.snapshots.committed(placed[first : first + count], now)
             self._probe.committed(self._monotonic() - began)
             self._tell_subscribers(outgoing)
-            if not whole:  # a drain may be in a rebalance, where only a commit is allowed
+            if not whole:  # a drain may run during a rebalance, which allows only a commit
                 self._trim()
 
     def _tell_subscribers(self, outgoing: list[Outgoing]) -> None:
@@ -310,7 +314,7 @@ class Service:
             try:
                 subscriber(published)
             except Exception:
-                # It is committed: what a subscriber does with it must not stop the service.
+                # The commit has happened: a failing subscriber must not stop the service.
                 logger.exception("a subscriber failed")
 
     def _trim(self) -> None:
@@ -326,23 +330,24 @@ class Service:
     # -- ownership ----------------------------------------------------------------------------
 
     def gained(self, partitions: Sequence[int]) -> None:
-        """Restore what is owned from now on."""
+        """Take over and restore partitions."""
         for number in partitions:
             self._owned.setdefault(number, OwnedPartition(number))
         self._probe.owned("gained", partitions)
         self._restore_some(partitions)
 
     def losing(self, partitions: Sequence[int]) -> None:
-        """Commit and snapshot what may be about to be lost."""
+        """Commit and snapshot before partitions may be lost."""
         for number in partitions:
             if number in self._owned:
                 self._owned[number].prepared = True
-        # Between two polls all is committed; and while this goes on, the whole group waits.
+        # All is committed between two polls, so only a snapshot is left to write. The whole group
+        # waits meanwhile, so skip it where it would take long.
         if sum(live.snapshots.bytes for _, live in self._restored()) <= _QUICK_BYTES:
             self.drain(_LOSING_SECONDS)
 
     def lost(self, partitions: Sequence[int]) -> None:
-        """Forget what is owned no longer."""
+        """Forget partitions that the service no longer owns."""
         forgotten = [self._owned.pop(n) for n in partitions if n in self._owned]
         prepared = all(partition.prepared for partition in forgotten)
         self._probe.owned("revoked" if prepared else "lost", partitions)
@@ -352,8 +357,8 @@ class Service:
     def _restore_some(self, partitions: Collection[int]) -> None:
         """Restore partitions for a while; the steps that follow go on with the rest.
 
-        They poll in between: a group gives up a member that does not, and whoever got all its
-        partitions next would fare no better.
+        These steps poll in between, because a group evicts a member that does not poll. The next
+        owner would get all its partitions at once and be evicted as well.
         """
         began = self._monotonic()
         for partition in sorted(partitions):
@@ -376,7 +381,7 @@ class Service:
         )
 
     def _telling(self, partition: int) -> Progress:
-        """Return what hears how far the restore of a partition is, and passes it on."""
+        """Return a function that reports how far the restore of a partition has come."""
         told = self._monotonic()
 
         def tell(words: str) -> None:

@@ -1,4 +1,4 @@
-"""One partition that the service owns, and all that it keeps for it."""
+"""One partition that the service owns, and everything the service keeps for it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Restored(NamedTuple):
     snapshots: Snapshots
 
     def take_tally(self) -> Tally:
-        """Return what the shard has counted, and let it count from 0 again."""
+        """Return the shard's counts since the last call, and let it count from 0 again."""
         tally, self.shard.tally = self.shard.tally, Tally()
         return tally
 
@@ -37,12 +37,13 @@ class OwnedPartition:
     restored
         Its state; None until it is restored, and again after a failure.
     prepared
-        Whether it was announced as leaving, so that all of it was committed first.
+        Whether the log announced that it may leave, so that all of it was committed first.
     tried
-        By topic, up to where commits were tried, until one is seen to have happened. Later
-        commits may succeed although an earlier one never did.
+        By topic, the position that the latest tried commit would reach. An entry stays until a
+        commit up to there is known to have happened. Later commits may succeed although an earlier
+        one never did.
     doubted
-        The journal's offsets when the log's committed ones were last seen to differ from them.
+        The journal's offsets when the log's committed offsets were last seen to differ from them.
     """
 
     number: int
@@ -52,7 +53,7 @@ class OwnedPartition:
     doubted: Mapping[str, int] | None = None
 
     def restore(self, log: Log, settings: ServiceSettings, progress: Progress) -> Shard:
-        """Restore the state from the journal, and read on from there; return the shard."""
+        """Restore the state from the journal and seek to its positions; return the shard."""
         try:
             shard, snapshots = restore(
                 log,
@@ -63,7 +64,7 @@ class OwnedPartition:
                 progress=progress,
             )
         except OffsetGone as error:
-            # A new owner trims the journal while we read: the next poll says that we lost it.
+            # A new owner trims the journal while we read: the next poll tells us of the loss.
             raise LogUnavailable(f"partition {self.number}: trimmed by another: {error}") from error
         if not settings.accept_offsets:
             self._check_offsets(log, shard)
@@ -71,10 +72,10 @@ class OwnedPartition:
         if shard.seq:
             log.seek(self.number, shard.offsets)
         else:
-            # Nobody has read these inputs yet: start where they start, which may not be at 0.
+            # Nobody has read these inputs yet: begin at their start, which may not be 0.
             shard.begin_at(log.seek(self.number, {}))
         self.restored = Restored(shard, snapshots)
-        # What the journal has was committed, even if the answer to the commit was lost.
+        # Entries in the journal were committed, even if the answer to the commit was lost.
         self.forget_tried()
         for name, pool in settings.pools.items():
             if shard.settings.lives_here(name, self.number):
@@ -88,8 +89,8 @@ class OwnedPartition:
         if not wrong:
             return
         if self.doubted != shard.offsets:
-            # A new owner may move both while we look. What is the same at a second look was
-            # moved by hand.
+            # A new owner may move both while we look. If the journal's offsets are the same at a
+            # second look, somebody moved the committed ones by hand.
             self.doubted = dict(shard.offsets)
             raise LogUnavailable(
                 f"partition {self.number}: committed are {wrong}, journaled {shard.offsets}"
@@ -108,11 +109,11 @@ class OwnedPartition:
         )
 
     def note_tried(self, shard: Shard) -> None:
-        """Note that what the shard has folded is about to be committed."""
+        """Note that the service is about to commit what the shard has folded."""
         self.tried |= shard.offsets
 
     def forget_tried(self) -> None:
-        """Forget the attempts up to where the shard is, since that is committed."""
+        """Forget the attempts up to the shard's offsets, since these are committed."""
         if self.restored is not None:
             offsets = self.restored.shard.offsets
             self.tried = {topic: to for topic, to in self.tried.items() if offsets[topic] < to}
@@ -121,7 +122,7 @@ class OwnedPartition:
 def parts_of(records: Iterator[Record], most: int) -> Iterator[list[Record]]:
     """Split records into parts of at most `most`; a control is a part of its own.
 
-    A control may be costly: one that changes 100,000 arms takes as long as many requests.
+    A control may be costly: changing 100,000 arms takes as long as many requests.
     """
     while part := [*islice(records, most)]:
         if _CONTROLS in map(_topic, part):

@@ -1,4 +1,4 @@
-"""What the loop tells its watchers: at most once per step, never per record."""
+"""What the loop reports to its watchers: at most once per step, never per record."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -8,17 +8,17 @@ from fair_allocator.shard.settings import Tally
 
 
 class Probe:
-    """Hears of everything and does nothing; a watcher overrides what it wants to know.
+    """Receives every report and does nothing; a watcher overrides the methods it needs.
 
-    Called on the loop's thread, and must not raise. What it is handed is the loop's own and may
-    be looked at only while it is called.
+    The loop calls these methods on its own thread. They must not raise. The arguments belong to
+    the loop: read them only during the call.
     """
 
     def owned(self, kind: str, partitions: Sequence[int]) -> None:
         """Hear that partitions were "gained", "revoked" (committed first) or "lost"."""
 
     def restoring(self, progress: str) -> None:
-        """Hear that a restore begins, and then how far it is, in words."""
+        """Hear that a restore begins, and later, in words, how far it has come."""
 
     def restored(self, seconds: float) -> None:
         """Hear how long the restore of a shard took."""
@@ -30,19 +30,19 @@ class Probe:
         behind: Mapping[tuple[str, int], int],
         shards: Mapping[int, Shard],
     ) -> None:
-        """Hear what is left of the inputs after `records` were folded, at wall time `now` in ms."""
+        """Hear how much of the inputs is unread after `records`, at wall time `now` in ms."""
 
     def committed(self, seconds: float) -> None:
         """Hear that a transaction happened, and how long it took."""
 
     def counted(self, tally: Tally) -> None:
-        """Take what a shard did since its last commit, now that it is committed."""
+        """Receive the counts of a shard since its last commit, now that they are committed."""
 
     def decided(self, records: Sequence[Record]) -> None:
-        """Hear that what was folded of these records is durable."""
+        """Hear that the decisions on these records are durable."""
 
     def failed(self, error: Exception) -> None:
-        """Hear why a step or a last snapshot did not happen; the shards are thrown away."""
+        """Hear why a step or a last snapshot failed; the loop throws the shards away."""
 
     def stepped(
         self,
@@ -50,4 +50,4 @@ class Probe:
         shards: Mapping[int, Shard],
         snapshots: Mapping[int, Snapshots],
     ) -> None:
-        """Hear that a step is over; all that the shards hold is committed."""
+        """Hear that a step is over; everything in the shards is committed."""

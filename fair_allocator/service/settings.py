@@ -1,4 +1,4 @@
-"""What the loop needs of the configuration."""
+"""The settings of the loop."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,9 +17,9 @@ class FilePool:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """What the loop needs of the configuration; times in seconds.
+    """The settings of the loop; times in seconds.
 
-    `ahead_records` of a partition are folded before what was decided is sent ahead.
+    After each `ahead_records` records of a partition, the loop sends its decisions ahead.
     """
 
     shard: ShardSettings = field(default_factory=ShardSettings)

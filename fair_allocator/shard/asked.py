@@ -16,9 +16,9 @@ class Asked:
     Attributes
     ----------
     offset, timestamp, key, value
-        Of its record.
+        The fields of its record.
     headers
-        Those that go on to what is decided.
+        The headers that the answer carries on.
     event
         The fields of the request.
     """
@@ -60,9 +60,9 @@ class Asked:
         )
 
     def plain(self) -> list[Any]:
-        """Return the record as plain data; its value is UTF-8, for it was read as JSON.
+        """Return the record as plain data; its value is UTF-8, because it was read as JSON.
 
-        Headers are a fifth field, which is left out where there are none.
+        Headers are a fifth field, which is left out if there are none.
         """
         key = None if self.key is None else self.key.decode("latin-1")
         plain: list[Any] = [self.offset, self.timestamp, key, self.value.decode()]
@@ -72,7 +72,7 @@ class Asked:
 
     @classmethod
     def read(cls, plain: list[Any]) -> "Asked":
-        """Return what `plain` gave."""
+        """Return the request that `plain` wrote."""
         offset, timestamp, key, value, *more = plain
         headers = more[0] if more else ()
         return cls(
@@ -85,14 +85,14 @@ class Asked:
 
 
 class Waiter:
-    """A request that waits until somebody can take it.
+    """A request that waits until an arm can take it.
 
     Attributes
     ----------
     asked
         The request.
     instead_of
-        The arm that it is to be decided again for, "" if it was not decided yet.
+        The arm that another one has to replace; "" if the request was not decided yet.
     since
         The shard's time when it began to wait.
     """
@@ -106,5 +106,5 @@ class Waiter:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Tells it from the others that wait in its pool."""
+        """The key of this request among those that wait in its pool."""
         return self.asked.request_id, self.instead_of

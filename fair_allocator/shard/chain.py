@@ -2,14 +2,14 @@
 
 Records are numbered from 0 and hashed in blocks of four. The chain begins with 32 zero bytes;
 after each block it is the SHA-256 of the chain so far and the block's values, with a line feed
-between two of them. A value that is longer than 1,000 bytes is stood for by its own SHA-256, in
-hex. What counts is the value as it was first published, without the mark `redelivered`.
+between two of them. A value that is longer than 1,000 bytes is replaced by its own SHA-256, in
+hex. The chain covers values as they were first published, without the mark `redelivered`.
 
 Every 256th record is a checkpoint, the first one too. It states the chain over all records before
-it, so a reader can check the records between two checkpoints, wherever they begin to read. Where
-checkpoints stand depends on nothing but the number of records, so the same decisions give the same
-checkpoints, whatever crashes in between. In a log that an older release has begun, the chain begins
-with the next record.
+it, so a reader can check the records between two checkpoints, wherever it begins to read. The
+places of checkpoints depend only on the number of records, so the same decisions give the same
+checkpoints, even after crashes. In a log that an older release has begun, the chain begins with
+the next record.
 """
 
 from hashlib import sha256
@@ -23,7 +23,7 @@ BLOCK: Final = 4
 into the journal with every commit, so blocks are small."""
 
 LONG: Final = 1_000
-"""The bytes of a value up to which it is hashed, and journaled, as it is."""
+"""A value up to this many bytes is hashed, and journaled, as it is."""
 
 CHECKPOINT_EVERY = 256
 """A multiple of the block."""
@@ -32,7 +32,7 @@ _START: Final = bytes(32)
 
 
 class Chain:
-    """The chain of one partition, as far as records were handed over to the log."""
+    """The chain of one partition, over all records that were handed to the log."""
 
     __slots__ = ("_block", "_head", "_partition", "records")
 
@@ -45,7 +45,7 @@ class Chain:
         self._block: list[bytes] = []
 
     def extend(self, records: list[Outgoing]) -> list[Outgoing]:
-        """Take in outgoing records; return them with the checkpoints that are due among them."""
+        """Add outgoing records; return them with the checkpoints that are due in between."""
         values = [
             value if len(value) <= LONG else to_bytes(sha256(value).hexdigest())
             for topic, _, _, value, _ in records
@@ -74,7 +74,7 @@ class Chain:
         return -self.records % CHECKPOINT_EVERY
 
     def _checkpoint(self) -> Outgoing:
-        """Make a checkpoint over all records so far, and take it in."""
+        """Make a checkpoint over all records so far, and add it to the chain."""
         value = (
             f'{{"type":"checkpoint","records":{self.records},"chain":"{self._head.hex()}",'
             f'"partition":{self._partition}}}'

@@ -1,4 +1,4 @@
-"""The commit that a shard is putting together, and how entries of the journal bring it back."""
+"""The commit that a shard is putting together, and how journal entries restore its state."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ from fair_allocator.text import to_bytes
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Commits:
-    """The state of one partition, with what is published and noted of its changes."""
+    """The state of one partition, and the output records and journal entry of its changes."""
 
     def __init__(self, partition: int, settings: ShardSettings) -> None:
         self.partition = partition
@@ -29,11 +29,11 @@ class Commits:
         self.tally = Tally()
         self._begun = False
         self._held: tuple[int, Mapping[str, int]] | None = None
-        """What inputs below some offsets count as of at most: not of the state, see `hold_back`."""
+        """The latest time of inputs below some offsets (see `hold_back`); not part of the state."""
         self._outbox = Outbox(partition, self.offsets)
         self.published = self._outbox.chain
         self._journaled = 0
-        """How many published records the last entry knows of."""
+        """How many published records the last entry covers."""
         self._begin()
 
     def _begin(self) -> None:
@@ -42,17 +42,17 @@ class Commits:
         )
 
     def _do(self, name: str, operation: Operation) -> object:
-        """Carry out an operation on a pool and note it."""
+        """Apply an operation to a pool and note it for the journal."""
         result = operation.apply(self.table, name)
         self._draft.note(name, operation)
         return result
 
     def take_published(self) -> list[Outgoing]:
-        """Return what was decided since the last time, to be sent ahead of the commit."""
+        """Return the output records since the last call, to be sent ahead of the commit."""
         return self._outbox.take()
 
     def cut(self) -> list[Outgoing]:
-        """Close the commit: return the outgoing records left, the journal entry last."""
+        """Close the commit: return the remaining outgoing records, the journal entry last."""
         draft = self._draft
         if not (draft or self._begun):
             return []
@@ -68,7 +68,7 @@ class Commits:
     # -- restoring ----------------------------------------------------------------------------
 
     def begin_at(self, offsets: Mapping[str, int]) -> None:
-        """Start from where the inputs start that nobody has read yet; the next entry says so."""
+        """Begin at the start of inputs that nobody has read yet; the next entry records it."""
         self._begun = self.offsets != offsets
         self.offsets.update(offsets)
 
@@ -83,7 +83,7 @@ class Commits:
         buckets: int,
         published: list[Any] | None = None,
     ) -> None:
-        """Start from a snapshot; its pools are loaded into the table."""
+        """Start from a snapshot, whose pools are already in the table."""
         if published is not None:
             self._take_published(published)
         self.seq, self.chain, self.writer = seq, chain, writer + 1
@@ -96,7 +96,7 @@ class Commits:
         self._begin()
 
     def apply(self, entry: Entry, chain: str, covered: Mapping[int, int]) -> None:
-        """Apply an entry of the journal; `covered` tells up to where a bucket has it already."""
+        """Apply a journal entry; `covered` is the last entry that each bucket already contains."""
         table, pools = self.table, entry.pools
         table.clock = entry.clock
         table.restoring = True
@@ -120,7 +120,7 @@ class Commits:
         self._begin()
 
     def _take_published(self, state: list[Any]) -> None:
-        """Go on with the chain over what was published."""
+        """Continue the chain over the published records from this state."""
         self.published.restore(state)
         self._journaled = self.published.records
 

@@ -25,7 +25,7 @@ from fair_allocator.shard.table import Elapsed
 from fair_allocator.shard.unusable import Unusable
 
 _FOR_EVERY_ARM: Final = frozenset(("arms", "caps", "requests"))
-"""Settings after whose change it is published where every arm stands."""
+"""After a change of these settings, the standing of every arm is published."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -35,7 +35,7 @@ class Controlling(Deciding):
     # -- whole pools --------------------------------------------------------------------------
 
     def take_up(self, name: str, settings: Mapping[str, Any], fingerprint: str) -> None:
-        """Make or change a pool of the configuration file, unless that was done before."""
+        """Make or change a pool of the configuration file, unless that was already done."""
         if self.table.applied.get(name) != fingerprint:
             try:
                 self._configure(name, settings)
@@ -58,7 +58,7 @@ class Controlling(Deciding):
         if name not in self.table:
             if full := self._is_full():
                 raise InvalidPool(full)
-            # Into the journal with them: another configuration must not make another pool of it.
+            # Write them to the journal: a later configuration must not change the pool's past.
             given["seed"] = self.settings.seed
             given["remember"] = self.settings.remembered_per_pool
         whole = not by_control or self._changes_every_arm(name, given)
@@ -75,7 +75,7 @@ class Controlling(Deciding):
         return hosted
 
     def _changes_every_arm(self, name: str, given: Mapping[str, Any]) -> bool:
-        """Tell whether it is to be published where every arm stands: not if nothing changes."""
+        """Tell whether to publish the standing of every arm: not if nothing changes."""
         hosted = self.table.hosted(name)
         decisive = {key: given[key] for key in _FOR_EVERY_ARM if key in given}
         return hosted is None or (bool(decisive) and not is_set_to(hosted.pool, decisive))
@@ -92,7 +92,7 @@ class Controlling(Deciding):
         )
 
     def _on_demand(self, name: str) -> HostedPool:
-        """Make a pool that was asked for and that nobody configured."""
+        """Make a pool that a request names but nobody configured."""
         if self.settings.template is None:
             raise Unusable(
                 Refusal.UNKNOWN_POOL,
@@ -103,7 +103,7 @@ class Controlling(Deciding):
         return self._from_template(name)
 
     def _renewed(self, hosted: HostedPool) -> HostedPool:
-        """Bring a pool on demand up to the template of today, if there is one."""
+        """Update a pool on demand to the current template, if there is one."""
         return hosted if self.settings.template is None else self._from_template(hosted.pool.name)
 
     def _from_template(self, name: str) -> HostedPool:
@@ -115,7 +115,7 @@ class Controlling(Deciding):
             raise Unusable(Refusal.REFUSED, message) from error
 
     def _remove(self, hosted: HostedPool) -> None:
-        """Remove a pool; what waits in it will not be decided."""
+        """Remove a pool; its waiting requests will not be decided."""
         name = hosted.pool.name
         for waiter in hosted.waiting.values():
             message = f"pool {name!r} was removed"
@@ -124,7 +124,7 @@ class Controlling(Deciding):
         self._outbox.removed(name, hosted.pool.rounds)
 
     def _pause(self, hosted: HostedPool, paused: bool) -> None:
-        """Pause a pool, or let it go on with what waits."""
+        """Pause a pool, or let it go on with the requests that wait."""
         self._do(hosted.pool.name, Paused(paused))
         self._outbox.control(hosted.pool.name, "pause" if paused else "resume", ())
         self._serve_waiting(hosted)
@@ -154,7 +154,7 @@ class Controlling(Deciding):
         left: tuple[str, ...],
         uncapped: Collection[str],
     ) -> None:
-        """Publish what a change put in force that left most arms as they were."""
+        """Publish what came into force by a change that left most arms as they were."""
         named = dict.fromkeys(touched)
         for epoch in hosted.epochs:
             named.update(dict.fromkeys(epoch.arms))
@@ -162,7 +162,7 @@ class Controlling(Deciding):
         self._outbox.changed_arms(hosted.pool, named, left, uncapped)
 
     def _let_sleep(self, hosted: HostedPool, names: list[str], asleep: bool) -> None:
-        """Let some arms sleep, or wake them; who moved is published with the next decision."""
+        """Let some arms sleep, or wake them; the next decision publishes which ones moved."""
         pool = hosted.pool
         for name in names:
             if name not in pool.columns.index:
@@ -177,11 +177,11 @@ class Controlling(Deciding):
     # -- standing -----------------------------------------------------------------------------
 
     def _stand(self, hosted: HostedPool, position: int) -> None:
-        """Publish where every arm stands, at a position in the requests."""
+        """Publish the standing of every arm, at a position in the requests."""
         self._outbox.standing(hosted.pool)
         self._do(hosted.pool.name, Stood(position))
 
     def _stand_again(self, hosted: HostedPool, position: int) -> None:
-        """Publish it once more, so that an audit can start here; the more arms, the more seldom."""
+        """Publish it again, so that an audit can start here; less often if there are many arms."""
         if position - hosted.stood >= 10 * hosted.pool.size:
             self._stand(hosted, position)

@@ -24,7 +24,7 @@ class Deciding(Commits):
     # -- deciding -----------------------------------------------------------------------------
 
     def _propose(self, hosted: HostedPool, request: Request) -> Assignment:
-        """Return what a pool decides, or its answer of before; nobody is free if it is paused."""
+        """Return a pool's decision, or its earlier answer; raise `NobodyFree` if it is paused."""
         pool = hosted.pool
         if hosted.hosting.paused and (request.instead_of or not pool.recall(request.request_id)):
             raise NobodyFree("the pool is paused")
@@ -39,9 +39,10 @@ class Deciding(Commits):
         late: bool = False,
         instead_of: str = "",
     ) -> None:
-        """Count what a pool proposed, note it and publish it with the headers of its request.
+        """Count a pool's proposal, note it, and publish it with the headers of its request.
 
-        `asked` is there if the request may have to be decided again, or was read earlier: `late`.
+        `asked` is given if the request may have to be decided again. It is also given if the
+        request was read earlier, which `late` says.
         """
         pool, tally, more = hosted.pool, self.tally, ""
         offset = asked.offset if late and asked is not None else None
@@ -72,7 +73,7 @@ class Deciding(Commits):
     def _publish_with_epochs(
         self, hosted: HostedPool, made: Assignment, more: str, headers: Headers
     ) -> None:
-        """Publish a decision between what came into force before it and after it."""
+        """Publish a decision, and the epochs that came into force before and after it."""
         pool = hosted.pool
         for epoch in hosted.epochs:
             if epoch.round <= made.round:
@@ -99,7 +100,7 @@ class Deciding(Commits):
     # -- waiting ------------------------------------------------------------------------------
 
     def _wait(self, hosted: HostedPool, asked: Asked, instead_of: str = "") -> None:
-        """Let a request wait, or refuse it where it may not."""
+        """Let a request wait, or refuse it if its pool does not let requests wait."""
         hosting, name = hosted.hosting, hosted.pool.name
         if hosting.when_busy == "refuse":
             if hosting.paused:
@@ -116,18 +117,21 @@ class Deciding(Commits):
         self.tally.waited += 1
 
     def _serve_waiting(self, hosted: HostedPool, freed: str | None = None) -> None:
-        """Decide what waits and can be taken now, in order; `freed` if only one arm came back."""
+        """Decide the waiting requests that an arm can take now, in order.
+
+        `freed` is the arm that came back, if it is the only one.
+        """
         while hosted.waiting and not hosted.hosting.paused:
             served = False
             for waiter in list(hosted.waiting.values()):
                 served = self._serve_one(hosted, waiter, freed) or served
-            # A decision raises what the arms with a cap may have, and thereby may free others.
+            # A decision raises the limits of the arms with a cap, and so may free other arms.
             if not served or not hosted.pool.caps:
                 return
             freed = None
 
     def _serve_one(self, hosted: HostedPool, waiter: Waiter, freed: str | None) -> bool:
-        """Decide a request that waits if somebody can take it; tell whether it was decided."""
+        """Decide a waiting request if an arm can take it; tell whether it was decided."""
         asked, instead_of = waiter.asked, waiter.instead_of
         try:
             request = hosted.request(asked.event, instead_of)
@@ -145,14 +149,14 @@ class Deciding(Commits):
     def _give_up(
         self, hosted: HostedPool, asked: Asked, instead_of: str, refusal: Refusal, message: str
     ) -> None:
-        """Let go of a request that cannot be decided, or not again."""
+        """Give up a request that cannot be decided, or not again."""
         self._do(hosted.pool.name, GivenUp(asked.request_id, instead_of))
         self._bury(asked, refusal, message, instead_of)
 
     def _bury(self, asked: Asked, refusal: Refusal, message: str, instead_of: str = "") -> None:
         """Write the dead letter of a request that was read before.
 
-        It says which arm was to be replaced, so that no two of a request are the same.
+        It names the arm that had to be replaced, so that all dead letters of a request differ.
         """
         self.tally.dead_letters[refusal] += 1
         if instead_of:
@@ -160,7 +164,7 @@ class Deciding(Commits):
         self._outbox.dead_letter(asked.record(self.partition), refusal, message)
 
     def _decide_again(self, hosted: HostedPool, request_id: str, arm: str) -> None:
-        """Decide a request again whose arm declined or let its time pass."""
+        """Decide a request again after its arm declined or let its time pass."""
         asked = hosted.asked.get(request_id)
         if asked is None:
             return
@@ -179,12 +183,12 @@ class Deciding(Commits):
     # -- time ---------------------------------------------------------------------------------
 
     def _advance(self, clock: int) -> None:
-        """Let time pass, and do what follows from it."""
+        """Let time pass, and handle the assignments and requests whose time is up."""
         self._draft.note_time(clock)
         self._react(self.table.elapse(clock))
 
     def _react(self, elapsed: Elapsed) -> None:
-        """Bury what waited for too long, decide again what was not answered, and what can be."""
+        """Bury requests that waited too long; decide unanswered ones again, and waiting ones."""
         if elapsed.expired:
             self.tally.expired["timeout"] += elapsed.expired
         for name, waiter in elapsed.tired:
@@ -204,7 +208,7 @@ def _refusal_of(error: InvalidRequest) -> Refusal:
 
 
 def _names_of(pool: Pool, among: Among) -> tuple[list[str] | None, list[str]]:
-    """Return the named arms of a set, or None and the present ones that are left out."""
+    """Return the named arms of a set, or None and the present arms that it leaves out."""
     names = pool.columns.names
     if among.named is not None:
         return [names[arm] for arm in among.named], []
@@ -214,9 +218,9 @@ def _names_of(pool: Pool, among: Among) -> tuple[list[str] | None, list[str]]:
 def _shorter(
     pool: Pool, among: Among, named: list[str] | None, left_out: list[str]
 ) -> tuple[list[str] | None, list[str] | None]:
-    """Return a set in the shorter of two forms: the arms in it, or the present ones that are not.
+    """Return a set in the shorter of two forms: its arms, or the present arms that are not in it.
 
-    With None and an empty list every present arm is in it.
+    None and an empty list mean that every present arm is in it.
     """
     if named is None:
         return None, left_out

@@ -24,14 +24,14 @@ from fair_allocator.shard.stored import check_hosted, check_open
 from fair_allocator.text import to_bytes
 
 MOST_NEEDS: Final = 256
-"""Expressions of which it is kept who meets them."""
+"""For so many expressions, the arms that meet them are remembered."""
 
 _NEVER: Final = 1 << 62
 
 
 @lru_cache(maxsize=1_000, typed=True)
 def _quota(share: Number) -> Number:
-    """Read a quota once for all the pools of a template; what is none is the pool's to refuse."""
+    """Read a quota once for all pools of a template; the pool itself refuses an invalid one."""
     try:
         return parse_quota(share, "")
     except InvalidPool:
@@ -52,9 +52,9 @@ class HostedPool:
     stood
         The position in the requests at which the pool's standing was last published.
     open
-        The assignments whose reward is waited for, oldest first, and some that were answered.
+        The assignments that wait for their reward, oldest first, and some that were answered.
     waiting
-        The requests that nobody can take now, in their order.
+        The requests that no arm can take now, in their order.
     asked
         The requests that may have to be decided again, by id.
     tags
@@ -75,7 +75,7 @@ class HostedPool:
         self.bucket = bucket
         self.key = to_bytes(pool.name)
         self.opening = ""
-        """How an assignment of the pool begins."""
+        """The first part of every assignment of the pool, as JSON."""
         self.scheduled: int | None = None
         self.stood = 0
         self.open: list[Assignment] = []
@@ -170,7 +170,7 @@ class HostedPool:
         self._settle()
 
     def _settle(self) -> None:
-        """Bring what follows from the settings in line with them."""
+        """Update everything that depends on the settings."""
         any_kind = self.pool.requests == "any"
         self.opening = (wire.opening_any if any_kind else wire.opening)(self.pool.name)
         self._needs.clear()
@@ -178,13 +178,13 @@ class HostedPool:
     # -- requests -----------------------------------------------------------------------------
 
     def request(self, event: dict[str, Any], instead_of: str = "") -> Request:
-        """Return what the pool is asked by a request event."""
+        """Return the request to the pool that an event makes."""
         needs = event.get("needs")
         eligible: Any = event.get("eligible") if needs is None else self.who_meets(needs)
         return Request(event["request_id"], eligible, event.get("slots") or 1, instead_of)
 
     def who_meets(self, needs: str) -> Any:
-        """Return the arms that meet an expression over tags, as the pool takes them."""
+        """Return the arms that meet an expression over tags, in the form that the pool accepts."""
         met = self._needs.get(needs)
         if met is None:
             test, nothing = parse_needs(needs), frozenset[str]()
@@ -262,21 +262,21 @@ class HostedPool:
             self._let_go(pick.request_id)
 
     def give_up(self, request_id: str, instead_of: str) -> None:
-        """Let a request go that waited, or that nobody is left for."""
+        """Forget a request that waited, or that no arm is left for."""
         self.waiting.pop((request_id, instead_of), None)
         if instead_of:
             self.pool.give_up(request_id)
             self._let_go(request_id)
 
     def _let_go(self, request_id: str) -> None:
-        """Forget what a request asked for if nothing of it is open any more."""
+        """Forget what a request asked for if none of its assignments is open."""
         if request_id in self.asked and not self.pool.is_open(request_id):
             del self.asked[request_id]
 
     # -- time ---------------------------------------------------------------------------------
 
     def due(self) -> int | None:
-        """Return when something is due next: an assignment's time is up, or a request's."""
+        """Return the next time at which an assignment or a waiting request times out."""
         due, hosting = _NEVER, self.hosting
         if hosting.reward_timeout is not None:
             oldest = self.oldest()
@@ -323,7 +323,7 @@ class HostedPool:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], bucket: int) -> "HostedPool":
-        """Make the hosted pool that `state` gave, or refuse a state that none gave."""
+        """Make the hosted pool that `state` describes, or refuse an invalid state."""
         try:
             check_hosted(state)
             return cls._restored(state, bucket)

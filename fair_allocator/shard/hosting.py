@@ -1,38 +1,38 @@
-"""What a shard is told of a pool beyond what the pool itself keeps."""
+"""The settings of a pool that its shard keeps, beyond those of the pool itself."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 LONGEST_SECONDS: Final = 1e12
-"""Beyond it a timeout is for ever anyway, and its milliseconds no number."""
+"""A longer timeout means for ever, and its milliseconds may not be a number."""
 
 NULLABLE: Final = frozenset(
     ("reward_timeout", "default_reward", "wait_timeout", "bank", "caps", "max_open", "tags")
 )
-"""Settings of a pool that mean something when they are there and None."""
+"""Settings of a pool for which None is a value: leaving them out means something else."""
 
 _TIMES: Final = ("reward_timeout", "wait_timeout")
 
 
 @dataclass(frozen=True, slots=True)
 class Hosting:
-    """The settings of a pool that its shard serves it by; times in milliseconds of record time.
+    """The settings by which a shard serves a pool; times in milliseconds of record time.
 
     Attributes
     ----------
     reward_timeout
-        How long a reward is waited for; None: for ever.
+        How long to wait for a reward; None: for ever.
     default_reward
         The reward that is counted at the timeout; None: none.
     on_demand
         Whether the pool came from the template and was never configured by itself.
     fingerprint
-        Of the template it was last made or changed by, for a pool on demand.
+        For a pool on demand: of the template that last made or changed it.
     paused
         Whether no requests are decided.
     when_busy
-        "wait" or "refuse": what happens to a request that nobody can take now.
+        "wait" or "refuse": what happens to a request that no arm can take now.
     wait_timeout
         How long a request may wait; None: for ever.
     reassign
@@ -54,12 +54,12 @@ class Hosting:
         changes = {name: settings[name] for name in names if name in settings}
         for name in _TIMES:
             if (seconds := changes.get(name)) is not None:
-                # At least 1: what is due in the moment it is made would be so twice in a restore.
+                # At least 1: a timeout of 0 would be due at once, and a second time in a restore.
                 changes[name] = max(1, round(min(seconds, LONGEST_SECONDS) * 1000))
         return replace(self, **changes)
 
     def state(self) -> dict[str, Any]:
-        """Return all of it as plain data; what is newer than 0.1 only where it is set."""
+        """Return all settings as plain data; those newer than 0.1 only if they are set."""
         state: dict[str, Any] = {
             "reward_timeout": self.reward_timeout,
             "default_reward": self.default_reward,
@@ -76,5 +76,5 @@ class Hosting:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> "Hosting":
-        """Return what `state` gave."""
+        """Return the settings that `state` wrote."""
         return cls(**{field: state[field] for field in cls.__dataclass_fields__ if field in state})

@@ -1,8 +1,8 @@
-"""What a shard decided, one entry per commit, chained so that nothing foreign can be folded.
+"""What a shard decided: one entry per commit, chained so that foreign entries are detected.
 
-An entry is ``chain seq body``: the body is JSON, and the chain is a hash over the
-previous entry's chain and the body. A gap, a fork by a second writer and a flipped bit all break
-the chain, and are refused.
+An entry is ``chain seq body``: the body is JSON, and the chain is a hash over the previous entry's
+chain and the body. A gap, a fork by a second writer or a flipped bit breaks the chain, and the
+restore refuses it.
 
 A body holds the operations that were folded, in order (see `operations`).
 """
@@ -21,10 +21,10 @@ from fair_allocator.text import to_bytes
 
 ENTRY, PART, MANIFEST = b"entry", b"part", b"snapshot"
 PIECE = b"piece"
-"""The keys of journal records; pieces are what goes before the record that they belong to."""
+"""The keys of journal records. Pieces come before the record that they belong to."""
 
 PIECE_BYTES = 900_000
-"""What a record holds at most, with room below the log's limit."""
+"""Most bytes of a journal record, with room below the log's limit."""
 
 VERSION = 5
 """Since 2 an entry names the number of partitions; of older ones it is 0. Since 3 changes take
@@ -40,7 +40,7 @@ WRONG = (
     *(ArithmeticError, AttributeError, LookupError),
     *(RecursionError, TypeError, ValueError),
 )
-"""What comes of reading data that is whole and says nonsense."""
+"""Errors of reading data that is undamaged but makes no sense."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Entry:
     runs
         What was folded, in order: ``[topic, first, last]``.
     partitions
-        How many there were; 0 if that was not written down.
+        How many partitions there were; 0 if the entry does not say.
     published
         The chain over the assignments topic after the commit; None if it published nothing there.
     version
@@ -80,7 +80,7 @@ class Entry:
 class Draft:
     """An entry that is being put together; its operations are JSON from the start.
 
-    `offsets` is the shard's own, looked at when the entry is encoded.
+    `offsets` belongs to the shard and is read when the entry is encoded.
     """
 
     __slots__ = ("_head", "_offsets", "_partitions", "_places", "_runs", "ops", "seq", "topic")
@@ -91,7 +91,7 @@ class Draft:
         self.seq = seq
         self.ops: list[str] = []
         self.topic = ""
-        """Whose records were folded last."""
+        """The topic of the last folded records."""
         self._head = [VERSION, writer, clock]
         self._offsets = offsets
         self._partitions = partitions
@@ -102,13 +102,13 @@ class Draft:
         return bool(self._runs or self.ops)
 
     def begin_run(self, topic: str, offset: int) -> None:
-        """Note that records of another topic are folded from here on."""
+        """Note that from here on, records of another topic are folded."""
         self._end_run()
         self.topic = topic
         self._runs.append([topic, offset])
 
     def _end_run(self) -> None:
-        """Note the last offset of the run that went on until now."""
+        """Note the last offset of the current run."""
         if self._runs:
             self._runs[-1][2:] = [self._offsets[self.topic] - 1]
 

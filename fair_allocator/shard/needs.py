@@ -38,7 +38,7 @@ def parse_needs(text: str) -> Test:
     Raises
     ------
     InvalidRequest
-        If it is none, or longer or deeper than it may be.
+        If it is not a valid expression, or is too long or too deep.
     """
     if len(text) > MOST_CHARACTERS:
         raise InvalidRequest(f"needs: at most {MOST_CHARACTERS:,} characters, got {len(text):,}")

@@ -36,8 +36,8 @@ class Decided(Operation):
 
     ``["a", pool, request, arm, epoch, forced, propensity]`` in a pool with plain requests, else
     ``["g", pool, request, epoch, picks, named, left out, asked, instead of]``, where each of the
-    picks is ``[arm, forced, propensity]``. Only `named` arms could take it, or where that is null
-    all present ones but those `left out`. What was `asked` is there if it may be decided again.
+    picks is ``[arm, forced, propensity]``. Only the `named` arms could take it or, if that is null,
+    all present arms except those `left out`. `asked` is there if it may be decided again.
     """
 
     __slots__ = ("among", "asked", "instead_of", "left_out", "made", "named")
@@ -119,7 +119,7 @@ class Rewarded(Operation):
         self.arm = arm
 
     def encode(self, place: str) -> str:
-        text = repr(self.value)  # not !r, at which compiled code is slow
+        text = repr(self.value)  # not !r, which is slow in compiled code
         arm = "" if self.arm is None else f",{quoted(self.arm)}"
         return f'["r",{place},{quoted(self.request_id)},{text}{arm}]'
 
@@ -334,7 +334,7 @@ _DECODED: Final[dict[str, _Decode]] = {
 def decode(fields: list[Any], table: PoolTable, name: str) -> Operation:
     """Return the operation that the journal holds as `fields`, for the pool of this name.
 
-    What a decision of the journal is depends on the pool: which round it is, and who is present.
+    A decision needs the pool to be read: its round, and the arms that are present.
     """
     kind, rest = fields[0], fields[2:]
     if kind == "a":

@@ -41,22 +41,22 @@ ARMS_A_RECORD = 1_000
 LETTER_KEY_BYTES = 100_000
 LETTER_VALUE_BYTES = 450_000
 LETTER_MESSAGE_LENGTH = 10_000
-"""What fits in a dead letter, whose bytes take a third more in base64; the rest is cut off."""
+"""How much fits in a dead letter; the rest is cut off. Bytes take a third more in base64."""
 
 
 class Outbox:
-    """Writes events for one partition; `offsets` is the shard's own, looked at when writing."""
+    """Writes events for one partition; `offsets` belongs to the shard and is read when writing."""
 
     def __init__(self, partition: int, offsets: dict[str, int]) -> None:
         self.records: list[Outgoing] = []
         self.chain = Chain(partition)
         self.by: str | None = None
-        """Who sent the control that is being obeyed."""
+        """The sender of the control that is being carried out."""
         self._partition = partition
         self._offsets = offsets
         self._end = ""
         self._upto = (-1, -1)
-        """How an assignment ends, after these rewards and controls."""
+        """The positions in rewards and controls that the cached end of an assignment states."""
 
     def take(self) -> list[Outgoing]:
         """Return what was written since the last time, and the checkpoints that are due."""
@@ -82,7 +82,7 @@ class Outbox:
             self._upto = upto
             self._end = wire.closing(*upto, self._partition)
         value = wire.assignment(hosted.opening, made, more, offsets["requests"], self._end)
-        # Outgoing(...) by way of tuple: its own constructor is a Python function.
+        # Make the Outgoing through tuple: its own constructor is a slower Python function.
         record = "assignments", self._partition, hosted.key, to_bytes(value), headers
         self.records.append(_new(_Outgoing, record))
 
@@ -99,7 +99,7 @@ class Outbox:
         instead_of: str = "",
         repeat: bool = False,
     ) -> None:
-        """Write that a request waits; `repeat` if it came again meanwhile."""
+        """Write that a request waits; `repeat` if it came again while it waits."""
         why: Literal["nobody-free", "paused"] = "paused" if paused else "nobody-free"
         event = WaitingEvent(
             pool=pool,
@@ -132,9 +132,9 @@ class Outbox:
         chunks: int = 0,
         left: tuple[str, ...] = (),
     ) -> None:
-        """Write what came into force; `chunks` above 0 for one that names every arm.
+        """Write what came into force; `chunks` is above 0 for an epoch that names every arm.
 
-        What pools of before 0.2 could not have is written only where it says something.
+        Settings that pools before 0.2 could not have are written only if they are set.
         """
         newer: dict[str, Any] = {}
         if pool.requests != "plain":
@@ -172,7 +172,7 @@ class Outbox:
     ) -> None:
         """Write where some arms stand after a change that left the others as they were.
 
-        Those that lost their cap have one of 1, which limits nothing.
+        An arm that lost its cap is written with a cap of 1, which limits nothing.
         """
         epoch = pool.in_force(arms)
         for arm in uncapped:
@@ -181,7 +181,7 @@ class Outbox:
         self.epoch(pool, epoch, left=left)
 
     def standing(self, pool: Pool) -> None:
-        """Write where every arm stands, in as many records as it takes."""
+        """Write where every arm stands, in as many records as needed."""
         epoch = pool.in_force()
         arms = iter(epoch.arms.items())
         chunks = -(-len(epoch.arms) // ARMS_A_RECORD)
@@ -192,7 +192,7 @@ class Outbox:
     def control(
         self, pool: str, action: Literal["pause", "resume", "sleep", "wake"], arms: Iterable[str]
     ) -> None:
-        """Write that a control was obeyed that changes no quota."""
+        """Write that a control was carried out that changes no quota."""
         event = ControlEvent(
             pool=pool,
             action=action,
@@ -206,7 +206,7 @@ class Outbox:
     def tick(self, clock: int, until: Mapping[str, int] | None = None) -> None:
         """Write that time passed by itself and requests expired.
 
-        With `until`, that inputs below these offsets count as of `clock` at most.
+        With `until`, write that inputs below these offsets count as of `clock` at most.
         """
         event = TickEvent(
             clock=clock,
@@ -251,7 +251,7 @@ class Outbox:
 
 
 def _stated(standing: Standing) -> StatedArm:
-    """Return where an arm stands; what it has neither of is left out."""
+    """Return where an arm stands; leave out a cap or an absence that it does not have."""
     newer: dict[str, Any] = {}
     if standing.cap is not None:
         newer |= {"cap": str(standing.cap), "capped": str(standing.capped)}

@@ -27,10 +27,10 @@ from fair_allocator.shard.snapshot import Manifest, Snapshots, unsealed
 
 
 class Journals(Protocol):
-    """What a restore needs of a log."""
+    """The part of a log that a restore needs."""
 
     def committed(self, partition: int) -> Committed:
-        """Return what was last committed; only the hint is looked at."""
+        """Return what was last committed; the restore uses only the hint."""
 
     def journal_start(self, partition: int) -> int:
         """Return where the journal starts."""
@@ -40,12 +40,12 @@ class Journals(Protocol):
 
 
 Progress = Callable[[str], None]
-"""Told in words, now and then, how far a restore has come."""
+"""A function that is told in words, now and then, how far a restore has come."""
 
 
 @dataclass(slots=True)
 class _Journal:
-    """What was read of a journal: the newest readable snapshot, and what may follow it."""
+    """What was read of a journal: the newest readable snapshot, and the entries that may follow."""
 
     manifest: Manifest | None = None
     manifest_offset: int = 0
@@ -55,7 +55,7 @@ class _Journal:
     parts: dict[int, bytes | None] = field(default_factory=dict)
     damaged: int = 0
     pieces: list[Record] = field(default_factory=list)
-    """What has come of an entry or a manifest that is longer than a record."""
+    """The pieces read so far of an entry or a manifest that is longer than a record."""
 
     def add(self, record: Record) -> None:
         if record.key == PIECE:
@@ -74,7 +74,7 @@ class _Journal:
             )
 
     def _whole(self, last: Record) -> tuple[int, bytes]:
-        """Put a value together; return where it begins, too."""
+        """Join a value from its pieces; return the offset where it begins, and the value."""
         if not self.pieces:
             return last.offset, last.value or b""
         records = [*self.pieces, last]
@@ -82,7 +82,7 @@ class _Journal:
         return records[0].offset, b"".join(record.value or b"" for record in records)
 
     def _close(self, first: int, value: bytes, record: Record) -> None:
-        """Take a manifest for the newest, if it and its parts can be read."""
+        """Use a manifest as the newest snapshot, if it and its parts can be read."""
         manifest = Manifest.read(value, f"journal {record.partition} @ {record.offset}")
         buckets = None if manifest is None else self._buckets(manifest)
         if manifest is None or buckets is None:
@@ -90,12 +90,12 @@ class _Journal:
             return
         self.manifest, self.manifest_offset, self.buckets = manifest, first, buckets
         self.closed_at = record.timestamp
-        # By place and not by number, which a damaged entry may not have.
+        # Select by place, not by number: a damaged entry may not have a number.
         begun = manifest.begun(first)
         self.entries = [entry for entry in self.entries if entry[0] > begun]
 
     def _buckets(self, manifest: Manifest) -> list[bytes] | None:
-        """Return the bytes of each bucket, None if a part is missing or damaged."""
+        """Return the bytes of each bucket; None if a part is missing or damaged."""
         buckets = []
         for offsets, _, _ in manifest.places:
             parts = [self.parts.get(offset) for offset in offsets]
@@ -115,7 +115,7 @@ def restore(
     progress: Progress = lambda _words: None,
     only_look: bool = False,
 ) -> tuple[Shard, Snapshots]:
-    """Return a partition's shard as of the end of its journal, and what goes on snapshotting it.
+    """Return a partition's shard as of the end of its journal, and the writer of its snapshots.
 
     Raises
     ------
@@ -173,7 +173,7 @@ def restore(
 
 
 def _apply(shard: Shard, entry: Entry, chain: str, covered: Mapping[int, int]) -> None:
-    """Apply an entry; its chain is whole, but whoever can write can make a chain as well."""
+    """Apply an entry. Its chain is whole, but a writer of the journal could forge a chain."""
     try:
         shard.apply(entry, chain, covered)
     except WRONG as error:
@@ -184,7 +184,7 @@ def _apply(shard: Shard, entry: Entry, chain: str, covered: Mapping[int, int]) -
 
 
 def _load(shard: Shard, data: bytes, offset: int) -> None:
-    """Load a part of a snapshot; its bytes are as they were written, but anybody can write."""
+    """Load a part of a snapshot. Its bytes are undamaged, but their writer may have forged them."""
     try:
         shard.table.load(data)
     except WRONG as error:
@@ -203,7 +203,7 @@ def _regrouped(partition: int, was: int, now: int) -> ConfigurationError:
 
 
 def _read(log: Journals, partition: int, progress: Progress) -> _Journal:
-    """Read from where the hint says a snapshot begins, or all there is."""
+    """Read from where a snapshot begins according to the hint, or from the journal's start."""
     hint = log.committed(partition).hint
     if hint.isdigit():
         try:

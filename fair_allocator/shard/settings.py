@@ -1,4 +1,4 @@
-"""What a shard needs to know, and what it counts for operators."""
+"""The settings of a shard, and its counts for operators."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from fair_allocator.text import to_bytes
 
 @dataclass(frozen=True, slots=True)
 class ShardSettings:
-    """What a shard needs of the configuration; times in milliseconds."""
+    """The settings of a shard; times in milliseconds."""
 
     seed: int = 0
     partitions: int = 1
@@ -30,7 +30,7 @@ class ShardSettings:
     template_fingerprint: str = ""
 
     def lives_here(self, pool: str, partition: int) -> bool:
-        """Tell whether a pool belongs on a partition; without a partitioner, on every one."""
+        """Tell whether a pool belongs on a partition; without a partitioner, always."""
         home = partition_for(to_bytes(pool), self.partitions, self.partitioner)
         return home is None or home == partition
 
@@ -42,7 +42,7 @@ class Tally:
     forced: int = 0
     """Decisions in which an arm had to be served."""
     chosen: int = 0
-    """Those in which the learner was free to choose."""
+    """Decisions in which the learner was free to choose."""
     rewards_ignored: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
     expired: Counter[str] = field(default_factory=Counter)

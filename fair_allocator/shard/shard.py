@@ -48,10 +48,10 @@ class Shard(Controlling):
     """The pools of one partition, and the commit that is being put together."""
 
     def fold(self, records: Sequence[Record], now: int) -> None:
-        """Take inputs in, one by one; `now` is wall time.
+        """Fold inputs one by one; `now` is wall time.
 
-        A record that is ahead of it is refused if it is far ahead. Otherwise it moves the shard's
-        time beyond `now` only if that makes nothing due: see `hold_back`.
+        A record whose timestamp is far ahead of `now` is refused. One that is a little ahead moves
+        the shard's time beyond `now` only if that makes nothing due: see `hold_back`.
         """
         offsets, draft = self.offsets, self._draft
         longest, latest = self.settings.record_bytes, now + self.settings.clock_skew
@@ -86,7 +86,7 @@ class Shard(Controlling):
     def hold_back(self, clock: int, until: Mapping[str, int]) -> None:
         """Let inputs below these offsets count as of `clock` if their timestamps are later.
 
-        It is published, so that a replay gives them the same time.
+        This is published, so that a replay gives them the same time.
         """
         self._held = clock, until
         self._outbox.tick(clock, until)
@@ -108,21 +108,21 @@ class Shard(Controlling):
             self.table.retire(now - self.settings.retire_after)
 
     def _find(self, key: bytes | None, pool: str) -> HostedPool | None:
-        """Return the pool a record is for, None if there is none yet; refuse a misplaced one."""
+        """Return a record's pool, None if there is none yet; refuse a misplaced record."""
         hosted = self.table.hosted(pool)
         if hosted is None or key != hosted.key:
             check_place(key, pool, self.partition, self.settings)
         return hosted
 
     def _known(self, key: bytes | None, pool: str) -> HostedPool:
-        """Return the pool a record is for; refuse a record of none."""
+        """Return a record's pool; refuse a record whose pool does not exist."""
         hosted = self._find(key, pool)
         if hosted is None:
             raise Unusable(Refusal.UNKNOWN_POOL, f"there is no pool {pool!r}")
         return hosted
 
     def _check_fields(self, event: dict[str, Any], known: frozenset[str]) -> None:
-        """Refuse an event with a field that is not ours but looks as if it was meant to be."""
+        """Refuse an event with an unknown field that was probably meant to be one of ours."""
         if known.issuperset(event):
             return
         wrong = unmeant(event, known, self.settings.unknown_fields)
@@ -180,7 +180,7 @@ class Shard(Controlling):
             table.used(name)
 
     def _wait_or_refuse(self, hosted: HostedPool, asked: Asked) -> None:
-        """Let a request wait that nobody can take now, if it may; it may wait already."""
+        """Let a request wait that no arm can take now, if it may; it may already be waiting."""
         name, request_id, headers = hosted.pool.name, asked.request_id, asked.headers
         waiter = hosted.waiting.get((request_id, ""))
         if waiter is not None:
@@ -275,7 +275,7 @@ class Shard(Controlling):
     def _obey(
         self, key: bytes | None, event: Configure | PoolControl | SetArms | NamedArms
     ) -> None:
-        """Do what a control says."""
+        """Carry out a control."""
         name = event.pool
         if isinstance(event, Configure):
             self._find(key, name)

@@ -1,14 +1,14 @@
 """Snapshots of a shard, written over several commits.
 
-Pools are grouped in buckets; a *generation* rewrites the buckets in which something changed, a
-bounded number of bytes with each commit, and is closed by a manifest that says where each bucket
-lies. A bucket's bytes are those after some entry, which its place names; entries up to there are
-not applied to it again. So commits go on while a generation is written, and none of them costs
-more than its share.
+Pools are grouped in buckets. A *generation* rewrites the buckets in which something changed, a
+bounded number of bytes with each commit. A manifest closes it and says where each bucket lies. The
+bytes of a bucket are its state after a certain entry, which the manifest names. Entries up to that
+one are not applied to the bucket again. So commits go on while a generation is written, and none
+of them costs more than its share.
 
 Journal records: a *part* is ``crc`` and bytes of a bucket; the *manifest* is ``crc`` and JSON.
-Two generations are kept: if the newest cannot be read, the one before it costs only a longer
-tail of entries.
+Two generations are kept. If the newest cannot be read, a restore uses the one before it and only
+has more entries to replay.
 """
 
 import json
@@ -40,12 +40,12 @@ class Manifest:
     seq, chain
         The entry after which the generation began: entries from the next one on are needed.
     offsets, clock, applied
-        Of the shard, after that entry.
+        The shard's values after that entry.
     places
         For each bucket the journal offsets of its parts, the entry it is up to, and the
         generation that wrote it.
     partitions
-        How many there were; 0 if that was not written down, as before version 2.
+        How many partitions there were; 0 before version 2, which did not say.
     published
         The chain over the assignments topic; None before version 3, which had none.
     """
@@ -123,12 +123,12 @@ class Snapshots:
         self._sent: list[int | None] = []
 
     def trail(self, entries: int, size: int) -> None:
-        """Count entries written since the last generation by whoever was here before."""
+        """Count entries that the previous owners wrote since the last generation."""
         self._since_entries += entries
         self._since_bytes += size
 
     def resume(self, manifest: Manifest, offset: int, size: int, closed_at: int) -> None:
-        """Go on after the generation a shard was restored from; its manifest begins at `offset`."""
+        """Continue after the generation that was restored; its manifest begins at `offset`."""
         self.generation = manifest.generation
         self.closed_at = closed_at
         self.bytes = size
@@ -138,11 +138,11 @@ class Snapshots:
     # -- writing ------------------------------------------------------------------------------
 
     def records(self, cut: Sequence[Outgoing], *, whole: bool = False) -> list[Outgoing]:
-        """Return what is to be added to the commit of a shard's `cut`.
+        """Return the snapshot records to add to the commit of a shard's `cut`.
 
-        A generation begins once as many entries as configured, and as many bytes as the last
-        generation took, were written since: so it costs no more than the entries did.
-        `whole` writes all that is left of a generation with this commit, all but its manifest.
+        A generation begins after as many entries as configured, and as many bytes as the last
+        generation took. So it costs no more than the entries did. `whole` writes all the rest of a
+        generation with this commit, except its manifest.
         """
         for record in reversed(cut):
             if record.topic != JOURNAL:
@@ -156,7 +156,7 @@ class Snapshots:
         return self._continue(whole=whole)
 
     def committed(self, offsets: Iterable[int], now: int) -> None:
-        """Take in where the records of the last call of `records` lie; `now` is in ms."""
+        """Note the offsets of the records that `records` last returned; `now` is in ms."""
         closed_by = None
         for bucket, offset in zip(self._sent, offsets, strict=True):
             if bucket is not None:
@@ -172,11 +172,14 @@ class Snapshots:
 
     @property
     def hint(self) -> str:
-        """Where to start reading the journal, for whoever restores next."""
+        """Where the next reader of the journal starts to restore."""
         return str(self._kept[-1][1]) if self._kept else ""
 
     def take_trim(self) -> int | None:
-        """Return, once, up to where the journal is no longer needed: two generations are kept."""
+        """Return, once, the position below which the journal is no longer needed.
+
+        Two generations are kept.
+        """
         if len(self._kept) < 2 or self._trimmed == self._kept[-1]:
             return None
         self._trimmed = self._kept[-1]
@@ -184,16 +187,17 @@ class Snapshots:
 
     @property
     def due(self) -> float:
-        """What was written since the last generation over what makes the next one due, at 1.
+        """How much was written since the last generation; the next one is due at 1.
 
-        Far beyond 1 it is not written as it should be, and a restore has a long tail to replay.
+        A value far beyond 1 means that no generation gets written, and that a restore has many
+        entries to replay.
         """
         entries = self._since_entries / self._every
         return min(entries, self._since_bytes / self.bytes) if self.bytes else entries
 
     @property
     def writing(self) -> bool:
-        """Whether a generation is begun and not closed."""
+        """Whether a generation has begun and is not closed yet."""
         return self._open is not None
 
     def _begin(self) -> None:

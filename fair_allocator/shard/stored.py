@@ -1,4 +1,4 @@
-"""What must hold of a hosted pool's state, beyond what the pool itself checks."""
+"""Checks of a hosted pool's state, beyond those of the pool itself."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,7 +12,7 @@ LATEST: Final = 10**15
 
 
 def check_hosted(state: Any) -> None:
-    """Refuse a state that no hosted pool gave."""
+    """Refuse a state that no hosted pool can have."""
     mapping_in("state", state)
     _check_hosting(state)
     whole_in("stood", state["stood"], 0, MOST)
@@ -65,7 +65,7 @@ def _check_asked(key: str, asked: list[Any]) -> None:
 
 
 def check_open(clocks: list[int], open_assignments: int) -> None:
-    """Refuse times that are not one for each open assignment."""
+    """Require exactly one time for each open assignment."""
     if len(clocks) != open_assignments:
         raise InvalidState(
             f"clocks must be {open_assignments:,}, one an open assignment, got {len(clocks):,}"

@@ -26,11 +26,11 @@ class Elapsed:
     Attributes
     ----------
     expired
-        How many assignments were no longer waited for.
+        How many assignments expired.
     pools
         The pools of these assignments.
     again
-        Those to be decided again, with their pool.
+        The assignments whose request is to be decided again, with their pool.
     tired
         The requests that waited for too long, with their pool.
     """
@@ -47,8 +47,8 @@ class Elapsed:
 class PoolTable:
     """The pools of a shard by name.
 
-    A pool that is *retired* is kept as compressed bytes and comes back as it was when it is
-    next needed: what the table says of its state does not change by it.
+    A *retired* pool is kept as compressed bytes and comes back unchanged when it is next needed.
+    The state that the table reports does not depend on it.
 
     Pools are grouped into buckets by their name, the units of a snapshot; `touched` collects
     the buckets in which something changed.
@@ -57,13 +57,13 @@ class PoolTable:
     def __init__(self) -> None:
         self.clock = 0
         self.applied: dict[str, str] = {}
-        """Fingerprints of the configuration file's pools, as last taken up."""
+        """Fingerprints of the configuration file's pools when they were last applied."""
         self.restoring = False
-        """Whether operations of the journal are carried out again."""
+        """Whether a restore is applying operations of the journal."""
         self.touched: set[int] = set()
         self.buckets = 1
         self.pools: dict[str, HostedPool] = {}
-        """Those that are not retired."""
+        """The pools that are not retired."""
         self._retired: dict[str, bytes] = {}
         self._groups: list[set[str]] = [set()]
         self._due: list[tuple[int, str]] = []
@@ -79,7 +79,7 @@ class PoolTable:
         return chain(self.pools, self._retired)
 
     def hosted(self, name: str) -> HostedPool | None:
-        """Return a pool, brought back if it was retired; None if there is no such pool."""
+        """Return a pool, also if it was retired; None if there is no such pool."""
         hosted = self.pools.get(name)
         if hosted is None and name in self._retired:
             state = json.loads(decompress(self._retired.pop(name)))
@@ -109,8 +109,8 @@ class PoolTable:
     ) -> HostedPool:
         """Make a pool or change it; refused settings raise `InvalidPool` and change nothing.
 
-        In a restore they were not refused when they came. If they are now, it is because of a
-        learner that has stopped working, and the pool goes on without it.
+        Settings that a restore reads were accepted when they came. If they are refused now, their
+        learner has stopped working, and the pool goes on without it.
         """
         try:
             return self._configure(name, settings, on_demand, fingerprint)
@@ -194,7 +194,7 @@ class PoolTable:
         self._schedule(name, hosted)
 
     def give_up(self, name: str, request_id: str, instead_of: str) -> None:
-        """Let a request go that waited, or that nobody is left for."""
+        """Forget a request that waited, or that no arm is left for."""
         self.touch(name).give_up(request_id, instead_of)
 
     def reward(self, name: str, request_id: str, value: float, arm: str | None) -> RewardOutcome:
@@ -206,14 +206,14 @@ class PoolTable:
         return self.touch(name).decline(request_id, arm)
 
     def expire(self, name: str, request_id: str, arm: str | None) -> None:
-        """Stop waiting for an assignment, or for all of a request."""
+        """Stop waiting for one assignment of a request, or for all of them."""
         hosted = self.touch(name)
         for pick in hosted.pool.waiting_of(request_id):
             if arm is None or pick.arm == arm:
                 hosted.expire_early(pick)
 
     def catch_up(self, name: str) -> Elapsed:
-        """Do what is due in a pool by now: a change may have shortened its times."""
+        """Do what is due in a pool now, after a change that may have shortened its timeouts."""
         hosted, elapsed = self.touch(name), Elapsed()
         self._do_due(name, hosted, elapsed)
         hosted.scheduled = None
@@ -221,7 +221,7 @@ class PoolTable:
         return elapsed
 
     def elapse(self, clock: int) -> Elapsed:
-        """Let the time be `clock`, and do what is due."""
+        """Set the time to `clock`, and do what is due."""
         self.clock = clock
         elapsed = Elapsed()
         while (hosted := self._first_due(clock)) is not None:
@@ -245,14 +245,14 @@ class PoolTable:
             elapsed.tired.append((name, waiter))
 
     def is_due(self, clock: int) -> bool:
-        """Tell whether letting the time be `clock` makes something expire."""
+        """Tell whether something is due by `clock`."""
         return self._first_due(clock) is not None
 
     def _first_due(self, clock: int) -> HostedPool | None:
         """Return the pool in which something is due first by `clock`, None if nothing is.
 
-        Entries that are out of date are corrected on the way. What happens at a time, and in which
-        order, must not depend on them: a restored shard has never seen them.
+        It corrects outdated entries on the way. They must not influence what happens at a time, or
+        in which order: a restored shard does not have them.
         """
         while self._due and self._due[0][0] <= clock:
             due, name = self._due[0]
@@ -273,7 +273,7 @@ class PoolTable:
             heappush(self._due, (due, name))
 
     def secure(self) -> None:
-        """Promise no more than can be kept after operations of an older release."""
+        """Raise the bounds that cannot be kept after operations of an older release."""
         for hosted in self.pools.values():
             hosted.pool.secure()
 
@@ -285,7 +285,7 @@ class PoolTable:
         self._used.move_to_end(name)
 
     def retire(self, before: int) -> int:
-        """Retire the pools on demand last used before a time and waiting for nothing timed."""
+        """Retire the pools on demand that were last used before a time and have nothing due."""
         count, waiting = 0, []
         while self._used and next(iter(self._used.values())) < before:
             name, _ = self._used.popitem(last=False)
@@ -336,12 +336,12 @@ class PoolTable:
         return b"{" + b",".join(parts) + b"}"
 
     def load(self, data: bytes) -> None:
-        """Take back the pools that `dump` gave.
+        """Load the pools that `dump` wrote.
 
         Raises
         ------
         InvalidState
-            If one is no pool's state, or another pool's. It names the pool.
+            If a state is invalid, or belongs to another pool. The message names the pool.
         """
         for name, state in json.loads(data).items():
             try:

@@ -1,4 +1,4 @@
-"""Why an input cannot be used, in words for whoever sent it."""
+"""Why an input cannot be used, in words for its sender."""
 
 from pydantic import ValidationError
 
@@ -18,7 +18,7 @@ class Unusable(Exception):
 
 
 def unusable(error: ValidationError) -> Unusable:
-    """Say in one line what is wrong with an event."""
+    """Return an error that says in one line what is wrong with an event."""
     problems = error.errors(include_url=False, include_input=False, include_context=False)
     if problems[0]["type"] == "json_invalid":
         return Unusable(Refusal.NOT_JSON, problems[0]["msg"])
@@ -27,7 +27,7 @@ def unusable(error: ValidationError) -> Unusable:
 
 
 def unreadable(record: Record, now: int, limit: int) -> Unusable:
-    """Say why a record is not even looked into: no value, too long, or from the future."""
+    """Return why a record is not even parsed: no value, too long, or from the future."""
     if record.value is None:
         return Unusable(Refusal.NOT_JSON, "the record has no value")
     if len(record.value) > limit:
@@ -37,7 +37,7 @@ def unreadable(record: Record, now: int, limit: int) -> Unusable:
 
 
 def check_place(key: bytes | None, pool: str, partition: int, settings: ShardSettings) -> None:
-    """Refuse a record that another partitioner brought here: its pool lives elsewhere."""
+    """Refuse a record that another partitioner placed here: its pool is on another partition."""
     partitioner, name = settings.partitioner, to_bytes(pool)
     if partitioner == "none":
         return

@@ -1,9 +1,9 @@
-"""Taking the pools of an export into a new log.
+"""Imports the pools of an export into a new log.
 
-The pools become the first snapshot of each partition's journal. Its parts are committed first
-and mean nothing by themselves; the manifests that make them count follow in one transaction,
-each with an empty entry, by which a damaged import is told from an empty log. So an import that
-is interrupted has not happened.
+The pools become the first snapshot of each partition's journal. The import commits the parts of
+the snapshot first, which have no effect by themselves. Then it commits all manifests, which make
+the parts count, in one transaction. Each comes with an empty entry, so that a damaged import
+differs from an empty log. So an interrupted import has not happened.
 """
 
 import time
@@ -22,19 +22,19 @@ from fair_allocator.text import counted, to_bytes
 from fair_allocator.transfer.state_file import DamagedExport, StateFile
 
 _GAIN_SECONDS: Final = 30.0
-"""How long the log may take to hand its partitions over."""
+"""How long the log may take to assign all its partitions."""
 
 _BEFORE: Final = 1
-"""The number of the entry that an import stands for: the next one cannot do without it."""
+"""The number of the entry that an import stands for; the next entry builds on it."""
 
 
 def import_shards(
     log: Log, shards: Sequence[Shard], checksum: str, chunk_bytes: int, done: Callable[[int], None]
 ) -> None:
-    """Write shards to a log that nobody has served; `done` is told how many were written.
+    """Write shards to a log that nobody has served; call `done` with the number written.
 
-    The log commits all partitions at once, since half an import could be neither served nor
-    repeated. It is opened here, and closed by the caller.
+    The log must commit all partitions at once, since half an import could be neither served nor
+    repeated. This function opens the log, and the caller closes it.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def import_shards(
 
 
 def place_pools(content: StateFile, settings: ShardSettings, name: str) -> list[Shard]:
-    """Return shards with the pools that belong to each from now on."""
+    """Return new shards, each with the pools that now belong to it."""
     shards = [Shard(partition, settings) for partition in range(settings.partitions)]
     if settings.partitioner == "none" and len(content.origins) != settings.partitions:
         raise ConfigurationError(
@@ -86,7 +86,7 @@ def _home(pool: str, partition: int, settings: ShardSettings) -> int:
 
 
 class _Owner:
-    """Takes whatever partitions it is given."""
+    """Accepts all partitions that it is given."""
 
     def __init__(self) -> None:
         self.owned: set[int] = set()
@@ -95,14 +95,14 @@ class _Owner:
         self.owned.update(partitions)
 
     def losing(self, partitions: Sequence[int]) -> None:
-        """Nothing is left uncommitted between two polls."""
+        """Do nothing: everything is committed between two polls."""
 
     def lost(self, partitions: Sequence[int]) -> None:
         self.owned.difference_update(partitions)
 
 
 def _own(log: Log, partitions: int) -> None:
-    """Open a log and wait until all of it is ours."""
+    """Open a log and wait until we own all its partitions."""
     owner = _Owner()
     log.open(owner)
     deadline = time.monotonic() + _GAIN_SECONDS
@@ -152,7 +152,7 @@ def _write(
 
 
 def _standings(shard: Shard) -> list[Outgoing]:
-    """Return the records that open the pools for an audit of the new log."""
+    """Return the records with which an audit of the new log begins each pool."""
     outbox = Outbox(shard.partition, shard.offsets)
     for name in sorted(shard.table):
         hosted = shard.table.hosted(name)

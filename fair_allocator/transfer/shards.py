@@ -11,13 +11,13 @@ _ATTEMPTS: Final = 5
 
 
 class JournalReader:
-    """What `restore` needs of a log, by the means of a client."""
+    """The part of a log that `restore` needs, read through a client."""
 
     def __init__(self, client: LogClient) -> None:
         self._client = client
 
     def committed(self, partition: int) -> Committed:  # noqa: ARG002
-        """Know nothing of what the service committed, nor where its last snapshot is."""
+        """Return nothing: a client does not see committed positions or the snapshot's hint."""
         return Committed({}, "")
 
     def journal_start(self, partition: int) -> int:
@@ -36,7 +36,7 @@ def read_shard(client: LogClient, partition: int, settings: ShardSettings) -> Sh
         try:
             return restore(reader, partition, settings, only_look=True)[0]
         except OffsetGone:
-            continue  # a running service trimmed it meanwhile: a newer snapshot is there
+            continue  # a running service trimmed the journal: there is a newer snapshot
     raise LogUnavailable(f"journal {partition} is trimmed faster than it can be read: try again")
 
 

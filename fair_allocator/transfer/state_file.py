@@ -27,11 +27,11 @@ FORMAT: Final = "fair-allocator pools"
 VERSION: Final = 1
 
 _AHEAD_MS: Final = 3_600_000
-"""How far the clock of a partition may be ahead of ours: one far ahead would expire all."""
+"""How far a partition's clock may be ahead of ours; one far ahead would expire everything."""
 
 
 class DamagedExport(FairAllocatorError):
-    """An export is damaged, cut off, something else, or holds a pool that cannot be served."""
+    """An export is damaged, cut off, no export, or holds a pool that cannot be served."""
 
     exit_code: ClassVar[int] = 1
 
@@ -45,7 +45,7 @@ class Origin:
     clock
         The shard's time, in ms.
     applied
-        Fingerprints of the configuration file's pools, as last taken up.
+        Fingerprints of the configuration file's pools when they were last applied.
     """
 
     partition: int
@@ -64,7 +64,7 @@ class PoolLine:
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
-    """A file that was read to its end and found whole."""
+    """The content of a file that was read to its end and found whole."""
 
     origins: dict[int, Origin]
     pools: list[PoolLine]
@@ -104,10 +104,10 @@ def _line(data: object) -> bytes:
 
 
 def write_file(path: str, lines: Iterable[bytes]) -> int:
-    """Write a file whole or not at all, which may raise OSError; return the number of its lines."""
+    """Write a file whole or not at all; return its number of lines. It may raise OSError."""
     beside, count = f"{path}.{os.getpid()}.part", 0
     try:
-        # For its owner alone: it holds every pool's state.
+        # Only the owner may read it: it holds every pool's state.
         private = os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with open(private, "wb") as file:
             for line in lines:
@@ -134,7 +134,7 @@ def read(file: BufferedIOBase, name: str) -> StateFile:
     ConfigurationError
         If a newer release wrote it in a format that this one does not know.
     DamagedExport
-        If it is damaged, cut off, or something else.
+        If it is damaged, cut off, or no export.
     """
     first = file.readline()
     origins, count = _read_header(first, name)
@@ -188,7 +188,7 @@ def _read_origin(data: Any) -> Origin:
 def _parse(line: bytes, place: str) -> dict[str, Any]:
     try:
         data = json.loads(to_text(line))
-    except (ValueError, RecursionError):  # the latter where it is nested too deeply
+    except (ValueError, RecursionError):  # RecursionError if it is nested too deeply
         data = None
     if not isinstance(data, dict):
         raise DamagedExport(f"{place}: is damaged, or no export: not a JSON object")

@@ -8,7 +8,7 @@ from fair_allocator.log import Log, LogClient
 
 
 class ServedTopic(NamedTuple):
-    """A topic, what the log calls it, and whether it was just made."""
+    """A topic, its name in the log, and whether it was just made."""
 
     topic: str
     name: str
@@ -17,7 +17,7 @@ class ServedTopic(NamedTuple):
 
 
 class TopicFinding(NamedTuple):
-    """Something about a topic; `wrong` if the service does not start on it."""
+    """A remark about a topic; `wrong` if it keeps the service from starting."""
 
     topic: str
     wrong: bool
@@ -37,7 +37,7 @@ class Backend(ABC):
 
     @abstractmethod
     def name(self, configuration: Configuration) -> str:
-        """Return what messages call the configured log."""
+        """Return the name of the configured log for messages."""
 
     @abstractmethod
     def open_log(self, configuration: Configuration, *, exactly_once: bool) -> Log:
@@ -45,7 +45,7 @@ class Backend(ABC):
 
     @abstractmethod
     def open_client(self, configuration: Configuration, *, create: bool) -> LogClient:
-        """Return anyone's side."""
+        """Return the clients' side."""
 
     @abstractmethod
     def check(self, configuration: Configuration) -> None:

@@ -1,4 +1,4 @@
-"""The table of logs: `log.kind` to what opens such a log."""
+"""The table of logs: from `log.kind` to the class that opens such a log."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -29,7 +29,7 @@ BACKENDS: Final[Mapping[str, Callable[[], Backend]]] = {
     "kafka": _kafka("kafka"),
     "confluent": _kafka("confluent"),
 }
-"""By kind; each is made when it is first asked for, and loads only its own client library."""
+"""By kind; each is made at its first use, and loads only its own client library."""
 
 
 @cache
@@ -43,7 +43,7 @@ def backend_of(configuration: Configuration) -> Backend:
 
 
 def log_name(configuration: Configuration) -> str:
-    """Return what messages call the configured log."""
+    """Return the name of the configured log for messages."""
     return backend_of(configuration).name(configuration)
 
 
@@ -56,9 +56,9 @@ def open_log(configuration: Configuration, *, exactly_once: bool = False) -> Log
 
 
 def open_client(configuration: Configuration, *, create: bool = False) -> LogClient:
-    """Return anyone's side of the configured log.
+    """Return the clients' side of the configured log.
 
-    Without `create`, the log must be there, and has the partitions it has. Topics of Kafka are
-    made by the command `topics` alone.
+    Without `create`, the log must exist, and any number of partitions is accepted. Only the command
+    `topics` makes topics on Kafka.
     """
     return backend_of(configuration).open_client(configuration, create=create)

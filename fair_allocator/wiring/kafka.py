@@ -82,12 +82,12 @@ def _create(admin: Admin, configuration: Configuration) -> set[str]:
 
 
 def kafka_settings(configuration: Configuration) -> KafkaSettings:
-    """Return what the log on Kafka needs to know.
+    """Return the settings of the log on Kafka.
 
     Raises
     ------
     ConfigurationError
-        If the password cannot be told, or a name is not one for Kafka.
+        If the password cannot be read, or Kafka does not allow a name.
     """
     kafka = configuration.kafka
     sasl, password = kafka.security_protocol.startswith("SASL"), ""

@@ -10,7 +10,7 @@ from fair_allocator.wiring.backends import backend_of
 
 
 def shard_settings(configuration: Configuration, partitions: int) -> ShardSettings:
-    """Return what every shard of a log with that many partitions needs to know."""
+    """Return the settings of every shard of a log with that many partitions."""
     limits = configuration.limits
     retire = limits.retire_after_seconds
     template = configuration.pools.get(TEMPLATE)
@@ -36,7 +36,7 @@ def shard_settings(configuration: Configuration, partitions: int) -> ShardSettin
 def service_settings(
     configuration: Configuration, partitions: int, accept_offsets: bool = False
 ) -> ServiceSettings:
-    """Return what the loop over a log with that many partitions needs to know.
+    """Return the settings of the loop over a log with that many partitions.
 
     Raises
     ------

@@ -26,13 +26,13 @@ NOT_YET = (
 
 MADE = """
 import json, sys
-from fair_allocator.cli import _parser
+from fair_allocator.cli import make_parser
 from fair_allocator.cli.options import configuration_of
 from fair_allocator.observe.observer import Observer
 from fair_allocator.service import Service
 from fair_allocator.wiring import open_log, service_settings
 
-arguments = _parser(["run"]).parse_args(["run", "--config", sys.argv[1]])
+arguments = make_parser(["run"]).parse_args(["run", "--config", sys.argv[1]])
 configuration = configuration_of(arguments)
 settings = service_settings(configuration, configuration.log.partitions)
 Service(open_log(configuration), settings, probe=Observer())

@@ -1,4 +1,4 @@
-"""The learners, by name, and how a user's own one is found."""
+"""The learners, by name, and how a user's own learner is found."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -46,7 +46,7 @@ def find_more(finder: Callable[[], Mapping[str, type[Learner]]]) -> None:
 def known_learners() -> dict[str, type[Learner]]:
     """Return every learner that can be named; a built-in name cannot be taken over.
 
-    What cannot be loaded is left out.
+    Learners that cannot be loaded are left out.
     """
     others: dict[str, type[Learner]] = {}
     found = _elsewhere()
@@ -145,14 +145,14 @@ def same_learner(one: Learner, other: Learner) -> bool:
 
 
 def stored_form(learner: Learner) -> dict[str, object]:
-    """Return what a learner is made from again; refuses what could not be stored."""
+    """Return the plain data from which a learner can be made again; refuse other data."""
     if isinstance(learner, Absent):
         return learner.stored
     return {"name": learner.name, **parameters_of(learner)}
 
 
 def begin(learner: Learner, arms: Arms, draws: Draws) -> None:
-    """Let a learner start on arms; one that cannot is refused."""
+    """Let a learner start on arms; refuse a learner that fails."""
     try:
         learner.begin(arms, draws)
     except InvalidPool:
@@ -164,7 +164,10 @@ def begin(learner: Learner, arms: Arms, draws: Draws) -> None:
 def revive(
     stored: Mapping[str, Any], learned: Plain | None, arms: Arms, draws: Draws, stand_in: bool
 ) -> Learner:
-    """Make the learner of a stored pool; with `stand_in`, one of others' that fails is `Absent`."""
+    """Make the learner of a stored pool.
+
+    With `stand_in`, `Absent` replaces a foreign learner that fails.
+    """
     try:
         learner = make_learner(stored)
         learner.begin(arms, draws)
@@ -180,7 +183,7 @@ def revive(
 
 
 def stand_in_for(spec: LearnerSpec, error: Exception, learned: Plain | None = None) -> Absent:
-    """Return what stands in for a learner that failed with an error."""
+    """Return the stand-in for a learner that failed with an error."""
     stored = {"name": spec} if isinstance(spec, str) else spec
     if isinstance(stored, Learner):
         stored = stored_form(stored)

@@ -1,4 +1,4 @@
-"""What stands in for a learner of somebody else's that cannot be made again."""
+"""The stand-in for a foreign learner that cannot be made again."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,11 +7,11 @@ from fair_allocator.core.learners.base import Learner, Plain
 
 
 class Absent(Learner):
-    """A learner that cannot choose, and keeps what is stored of the one it stands in for.
+    """A learner that cannot choose, and keeps the stored data of the learner it replaces.
 
-    Its package may be missing or broken. The pool decides without it, which counts as a fault each
-    time, and stores its name, parameters and state as they were: when the package works again, the
-    next start brings the learner back.
+    The package of that learner may be missing or broken. The pool decides without it, which counts
+    as a fault each time, and stores its name, parameters and state unchanged. When the package
+    works again, the next start brings the learner back.
     """
 
     def __init__(self, stored: Mapping[str, Any], learned: Plain | None, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""The interface between a pool and what learns on top of it.
+"""The interface between a pool and its learner.
 
 A learner proposes arms whenever fairness leaves slots free, and is told of every pull, its own
 and the forced ones. It sees the pool's counts in `Arms` and keeps only what is not already
@@ -82,7 +82,7 @@ class Learner:
     draws: Draws
 
     def __init__(self) -> None:
-        # Takes nothing, and says so: compiled, a class without a constructor takes anything.
+        # Says that it takes nothing: a compiled class without a constructor takes anything.
         pass
 
     def parameters(self) -> Mapping[str, object]:
@@ -129,14 +129,14 @@ class Learner:
         certain = True
         for _ in range(count):
             arm, propensity = _parts(self.choose(round, among))
-            # Only a choice that follows certain ones has the probability it was made with.
+            # A choice keeps its probability only if all choices before it were certain.
             certain = bool(certain and propensity == 1)
             choices.append((arm, CERTAIN if certain else None))
             among = among.without([arm])
         return choices
 
     def _choose_blindly(self, round: int, among: Among, count: int) -> list[Chosen]:
-        """Take what `choose` says without knowing `among`, and fill up with least pulled arms."""
+        """Ask `choose` without passing `among`, and fill up with the least pulled arms."""
         pulls = self.arms.pulls
         least = [arm for _, arm in nsmallest(count, [(pulls[arm], arm) for arm in among])]
         arm, propensity = _parts(self.choose(round))
@@ -157,20 +157,20 @@ class Learner:
         """
 
     def assigned(self, arm: int, assignment: Assignment) -> None:
-        """Take in a pull, forced or chosen, already counted in `arms`."""
+        """Learn of a pull, forced or chosen, that `arms` already counts."""
 
     def observed(self, arm: int, assignment: Assignment, reward: float) -> None:
-        """Take in a reward, already counted in `arms`, with the assignment it answers."""
+        """Learn of a reward that `arms` already counts, with the assignment it answers."""
 
     def expired(self, arm: int, assignment: Assignment) -> None:
-        """Forget a pending reward: it is no longer waited for."""
+        """Forget a pending reward: the pool no longer waits for it."""
 
     def state(self) -> Plain:
         """Return what the learner knows beyond `arms`, as plain data without caches."""
         return {}
 
     def restore(self, state: Plain) -> None:
-        """Take back what `state` gave; called after `begin`."""
+        """Restore what `state` returned; called after `begin`."""
 
 
 @cache

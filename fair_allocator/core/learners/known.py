@@ -1,4 +1,4 @@
-"""What is known of the arms while rewards are on their way, for the learners that go by it."""
+"""What is known of the arms while rewards are pending, for the learners that use it."""
 
 from heapq import heapify, heappop, heappush
 
@@ -39,9 +39,9 @@ class Watcher(Learner):
 class LeastPulled:
     """The arms for which `_holds` is true, least pulled first; ties go to the lowest index.
 
-    An arm is filed under the pulls it had when it was added. What is out of date is dropped
-    when it comes up, so an arm must be added again after each pull after which it holds. Arms
-    that are away are put aside when they come up, and filed again when they are back.
+    An arm is filed under the pulls it had when it was added. Outdated entries are dropped when
+    they come up. So add an arm again after each pull if `_holds` is still true. Arms that are away
+    are set aside when they come up, and filed again when they are back.
     """
 
     __slots__ = ("_arms", "_aside", "heap")
@@ -56,7 +56,7 @@ class LeastPulled:
         raise NotImplementedError
 
     def add(self, arm: int) -> None:
-        """Take an arm in if it holds."""
+        """Add an arm if `_holds` is true for it."""
         if self._holds(arm):
             heappush(self.heap, (self._arms.pulls[arm], arm))
 
@@ -101,7 +101,7 @@ class LeastPulled:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Unknown(LeastPulled):
-    """The arms of which nothing is known or on its way."""
+    """The arms without observed or pending rewards."""
 
     __slots__ = ()
 

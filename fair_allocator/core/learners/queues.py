@@ -9,10 +9,10 @@ from fair_allocator.core.learners.largest import Floats
 
 
 class Queues:
-    """One queue for each arm: what of its quota was not served.
+    """One queue for each arm: the part of its quota that was not served.
 
-    It grows by the quota at every pull of any arm, whether the arm was eligible or not, as in the
-    papers; it shrinks by 1 at a pull of its own, and is never below 0.
+    A queue grows by the quota at every pull of any arm, whether its arm was eligible or not, as in
+    the papers. It shrinks by 1 at a pull of its own arm, and is never below 0.
     """
 
     def __init__(self, arms: Arms, lengths: Sequence[float]) -> None:

@@ -36,7 +36,7 @@ class UCB1(Learner):
         super().begin(arms, draws)
         self._unknown = Unknown(arms)
         self._tree: LineTournament | None = None
-        # What happens to an arm between two choices is looked at once, when it matters.
+        # Changes of an arm between two choices are handled once, at the next choice.
         self._changed = {a for a in range(len(arms)) if arms.observed[a] or arms.pending[a]}
 
     def choose(self, round: int, among: Among | None = None) -> Choice:

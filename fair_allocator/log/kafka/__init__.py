@@ -27,7 +27,7 @@ __all__ = [
 
 
 def driver(client: str, settings: KafkaSettings) -> Driver:
-    """Return the adapter of a client library, which is loaded only when it is asked for."""
+    """Return the adapter of a client library; only this call loads the library."""
     if client == "kafka":
         from fair_allocator.log.kafka.kafka_python import KafkaPython
 

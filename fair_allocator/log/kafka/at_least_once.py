@@ -1,13 +1,13 @@
-"""The mode "at_least_once": the journal first, then what it makes known; no transactions.
+"""The mode "at_least_once": write the journal first, then publish the outputs; no transactions.
 
-A commit is written ahead to the journal of each partition, in frames (see `frames`), with all
-that it will publish. When every frame is acknowledged *where it had to lie*, nobody claimed the
-partition before the commit was whole, and it counts for ever: only then it is published. The next
-commit begins when that is acknowledged, so whoever claims the partition next has one commit to
-publish again.
+A commit first writes all that it will publish to the journal of each partition, in frames (see
+`frames`). The broker acknowledges each frame with its offset. If every frame lies *at its expected
+offset*, nobody claimed the partition before the commit was whole, and the commit counts for ever.
+Only then are its outputs published. The next commit begins when the broker has acknowledged them.
+So the next owner has at most one commit to publish again.
 
-The group's positions are stored now and then, for those who watch the lag, and to say up to where
-everything is published: the journal is the truth.
+The group's positions are stored now and then, for tools that watch the lag, and to say up to where
+everything is published. The journal is the truth.
 """
 
 import logging
@@ -63,10 +63,10 @@ class AtLeastOnce(Commits):
         try:
             committed, end = self._claim(self._connected(), partition)
         except DriverError:
-            self.drop()  # some do not get over an outage
+            self.drop()  # some clients do not recover from an outage
             raise
         self.journal_ends[partition] = end
-        # Before the first commit: that is how the other mode learns that there was this one.
+        # Store before the first commit, so that the other mode can see that this one was used.
         self._store({partition: committed}, wait=True)
         self.known[partition] = committed
         self._unpublished.discard(partition)
@@ -76,7 +76,7 @@ class AtLeastOnce(Commits):
         self.recall(partition)
 
     def journal_end(self, partition: int, end: int) -> int:  # noqa: ARG002
-        # Not what others wrote since the claim, if they did: then nothing here will be committed.
+        # Leave out what others wrote since the claim: if they did, no commit here will succeed.
         return self.journal_ends[partition]
 
     def write(self, outgoing: Sequence[Outgoing], after: Mapping[int, Committed]) -> list[int]:
@@ -86,8 +86,8 @@ class AtLeastOnce(Commits):
             self.ahead or outgoing or any(self.known.get(p) != each for p, each in after.items())
         )
         if not changes or began - self._polled_at > self._patience:
-            # Refused to whoever is no member any more, as one may be that has been silent so long:
-            # what it would write is void, but costs the owner a restore.
+            # After such a long silence the group may have evicted us. Then this store fails, which
+            # is good: our frames would be void, but would cost the owner a restore.
             self.store_now(wait=True)
         if not changes:
             return []
@@ -97,8 +97,8 @@ class AtLeastOnce(Commits):
         journaled = self._write_ahead(writer, everything, after)
         took = time.monotonic() - began
         if took > self._patience:
-            # What is published is in the journal, and is the same whoever does it. But another may
-            # have done so, and gone on: then it would come late.
+            # Another owner may have published this commit from the journal and gone on to the next.
+            # Our copies would be the same, but late.
             raise DriverError(f"it took {took:.1f} s to write it to the journal")
         public = [record for record in everything if record.topic != JOURNAL]
         published = iter(writer.append(public) if public else ())
@@ -149,11 +149,11 @@ class AtLeastOnce(Commits):
     def polling(self) -> None:
         now = self._polled_at = time.monotonic()
         if self._unstored and now - self._stored_at > STORE_SECONDS:
-            with suppress(DriverError):  # the next time will do
+            with suppress(DriverError):  # the next poll tries again
                 self.store_now(wait=False)
 
     def store_now(self, *, wait: bool) -> None:
-        # All of it: nobody was told whether what was stored without waiting arrived.
+        # Store all of it: earlier stores without waiting may not have arrived.
         self._store(self.known, wait=wait)
         self._unstored, self._stored_at = False, time.monotonic()
 

@@ -23,8 +23,9 @@ def claim(
 ) -> tuple[Committed, int]:
     """Void what others may still write to a partition's journal; publish its last commit again.
 
-    Only the last commit can be unpublished, since the next one begins when it is. It is published
-    again, with `mark`, unless `stored`, which are the group's positions, says that it was.
+    Only the last commit can be unpublished, since the next one begins after its publication. This
+    publishes it again, with `mark`, unless the group's positions (`stored`) say that it was
+    published.
 
     Returns
     -------
@@ -40,7 +41,7 @@ def claim(
     try:
         last = last_commit(scanner.scan(place, start, offset), start)
     except OffsetGone as error:
-        # Whoever has taken it over meanwhile trims it: a poll tells.
+        # A new owner has taken the partition over and trims it: the next poll tells us of the loss.
         raise LogUnavailable(f"partition {partition}: trimmed by another: {error}") from error
     if last is not None:
         committed = last.committed

@@ -1,4 +1,4 @@
-"""Anyone's side of the log on Kafka."""
+"""The clients' side of the log on Kafka."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
@@ -17,14 +17,14 @@ from fair_allocator.log.partitioner import Placing
 
 
 class KafkaClient(LogClient):
-    """Anyone's side of the log on Kafka.
+    """The clients' side of the log on Kafka.
 
     Parameters
     ----------
     driver
         The client library to use.
     partitioner
-        How a key finds its partition: "murmur2", "crc32", or "none" if it is always given.
+        How a key finds its partition: "murmur2", "crc32", or "none" if each record names it.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class KafkaClient(LogClient):
         try:
             return self._writer.append(records)
         except DriverError:
-            # Some do not get over an outage: the next append has a new one.
+            # Some writers do not recover from an outage: the next append opens a new one.
             self._close_writer()
             raise
 
@@ -75,7 +75,7 @@ class KafkaClient(LogClient):
             writer.close()
 
     def _append_atomically(self, records: list[Appended]) -> list[int]:
-        # Under an id that nobody has: it guards one transaction, and no successor.
+        # A unique id: it serves this one transaction, and no later writer has to fence it.
         with closing(self._driver.transactions(f"{self._settings.group}-{uuid4()}")) as writer:
             return commit(writer, records, {}, None)
 

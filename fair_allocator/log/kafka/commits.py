@@ -1,4 +1,4 @@
-"""How what was decided is made durable: what both modes of delivery have in common."""
+"""How decisions become durable: the common part of both modes of delivery."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,28 +23,28 @@ from fair_allocator.log.kafka.settings import KafkaSettings
 class Commits(ABC):
     """Makes commits for the partitions of one instance; a mode of delivery is a subclass.
 
-    What is not said otherwise raises a `DriverError` when it fails.
+    Methods raise `DriverError` unless documented otherwise.
 
     Attributes
     ----------
     group
-        This instance's member of the group, given as soon as there is one.
+        This instance's member of the group, set as soon as there is one.
     membership
-        The proof of it in the generation that assigned the partitions, None without.
+        Proof of membership in the generation that assigned the partitions; None if there is none.
     is_joining
-        Whether the member waits to be told what it has, and may not be who it was any more.
+        True during a rebalance: the member id may have changed.
     known
         What was last committed for a partition, where that is certain.
     journal_ends
-        Where a partition's journal ends as long as nobody else writes to it.
+        Where a partition's journal ends, provided that nobody else writes to it.
     passed
-        Where nothing was to be read behind what was committed (see `positions`).
+        Ranges after the committed positions in which there was nothing to read (see `positions`).
     ahead
-        What was handed over ahead of the next commit.
+        The records that were sent ahead of the next commit.
     mark
         Marks the value of a record that is published again.
     ids
-        Those of the topics, to be noted with every commit (see `identity`).
+        The ids of the topics, which every commit notes (see `identity`).
     """
 
     group: GroupReader
@@ -71,45 +71,45 @@ class Commits(ABC):
 
     @abstractmethod
     def recall(self, partition: int) -> Committed:
-        """Return what was last committed for an owned partition, by whomever, and know it."""
+        """Return and remember what was last committed for an owned partition, by any owner."""
 
     @abstractmethod
     def settle(self, partition: int) -> None:
-        """Let nothing be in doubt of an owned partition's journal, before it is read."""
+        """Resolve unfinished commits in an owned partition's journal before it is read."""
 
     @abstractmethod
     def journal_end(self, partition: int, end: int) -> int:
-        """Return up to where a settled journal that ends at `end` is to be read."""
+        """Return the position up to which to read a settled journal that ends at `end`."""
 
     @abstractmethod
     def write(self, outgoing: Sequence[Outgoing], after: Mapping[int, Committed]) -> list[int]:
-        """Commit what was handed over ahead, these records, and what is then known of partitions.
+        """Commit the records sent ahead, then `outgoing`, and the positions and hints in `after`.
 
         Returns the offsets of `outgoing`.
         """
 
     @abstractmethod
     def explained(self, error: Exception) -> str:
-        """Say what a failed commit may be due to."""
+        """Return a likely reason for a failed commit, in words."""
 
     @abstractmethod
     def publish_rest(self) -> None:
-        """Publish what a commit that failed halfway has left, as far as that can be done now."""
+        """Publish what a half-failed commit left unpublished, as far as that is possible now."""
 
     @abstractmethod
     def drop(self) -> None:
-        """Let go of the connection at once, whatever is under way."""
+        """Close the connection at once, whatever is under way."""
 
     @abstractmethod
     def polling(self) -> None:
-        """Store what is stored only now and then, if it is time; called before every poll."""
+        """Store the group's positions if it is time; called before every poll."""
 
     @abstractmethod
     def store_now(self, *, wait: bool) -> None:
-        """Store it now, since partitions may go, or the journal is trimmed."""
+        """Store the positions now: partitions may leave, or the journal is about to be trimmed."""
 
     def send_ahead(self, outgoing: Sequence[Outgoing]) -> None:
-        """Take records over ahead of the next commit."""
+        """Accept records ahead of the next commit."""
         self.ahead += outgoing
 
     def after(
@@ -118,7 +118,7 @@ class Commits(ABC):
         offsets: Mapping[tuple[str, int], int],
         hints: Mapping[int, str],
     ) -> dict[int, Committed]:
-        """Return what will be committed for partitions when the commit has happened."""
+        """Return the positions and hints of partitions as they are after a successful commit."""
         after = {}
         for partition in partitions:
             known = self.known.get(partition) or self.recall(partition)
@@ -128,9 +128,9 @@ class Commits(ABC):
         return after
 
     def pass_over(self, positions: dict[Place, int]) -> set[int]:
-        """Move positions past what is not for readers, where all that was read is committed.
+        """Move positions past records that readers never see, where all that was read is committed.
 
-        Returns the partitions for which the next commit has something new to say.
+        Returns the partitions for which the next commit has something new to store.
         """
         passed = {}
         for place, position in positions.items():
@@ -157,14 +157,15 @@ class Commits(ABC):
     def _to_store(
         self, committed: Mapping[int, Committed], published: Mapping[int, int] | None = None
     ) -> dict[Place, Stored]:
-        """Return what the group is to store for partitions."""
+        """Return the positions and metadata that the group has to store for partitions."""
         positions = to_store(committed, self._partitions, self.passed, published or {})
         return positions | to_note(self.ids, committed, self.journal_ends)
 
     def prove_place(self, partition: int) -> dict[Place, Stored]:
         """Fail if the group has evicted or replaced this instance; return what it has stored.
 
-        Stores once more what is stored: that changes nothing, and is refused to anyone else.
+        It stores the same positions again. That changes nothing, and the group refuses it to
+        anyone who is not the current member.
         """
         stored = self._stored(partition)
         if stored:
@@ -173,19 +174,19 @@ class Commits(ABC):
 
     def _claim(self, writer: Writer, partition: int) -> tuple[Committed, int]:
         """Take over a partition that was served in the mode "at_least_once" (see `claim`)."""
-        # The claim of a zombie would do no harm, but cost the owner a restore.
+        # The claim of an evicted instance would do no harm, but cost the owner a restore.
         stored = self.prove_place(partition)
         return claim(writer, self._scanner, self._settings.instance, partition, stored, self.mark)
 
     def _store_outside(self, stored: Mapping[Place, Stored], *, wait: bool) -> None:
         """Let the group store positions outside of any transaction."""
         if self.is_joining:
-            # To be fenced by oneself, who has joined anew, is the end of some clients.
+            # We may have joined anew: some clients break when their own new membership fences them.
             raise DriverError(f"group {self._settings.group!r} is being rearranged")
         self.group.store(stored, wait=wait)
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Forget partitions that belong to another now."""
+        """Forget partitions that now belong to another instance."""
         for partition in partitions:
             self.known.pop(partition, None)
             self.journal_ends.pop(partition, None)
@@ -193,7 +194,7 @@ class Commits(ABC):
                 self.passed.pop((topic, partition), None)
 
     def spoil(self) -> None:
-        """Forget all that rests on a commit that may not have happened."""
+        """Forget all knowledge that depends on a commit that may not have happened."""
         self.drop()
         self.ahead.clear()
         self.known.clear()

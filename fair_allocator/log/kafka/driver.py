@@ -1,7 +1,8 @@
-"""The seam below the Kafka log: what it needs of a client library, each of which is an adapter.
+"""The interface below the Kafka log: what it needs from a client library.
 
-Adapters speak of topics by our names, of times in seconds, and raise only the errors below. They
-hold no opinion: what is committed when, and what is done after an error, is the log's affair.
+There is one adapter for each library. Adapters use our names of topics and times in seconds, and
+raise only the errors below. They make no decisions: the log decides what to commit when, and what
+to do after an error.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,19 +13,19 @@ from fair_allocator.log.base import RECORD_BYTES, Headers, Outgoing, Record
 from fair_allocator.log.base import Place as Place  # a topic has our name here
 
 REQUEST_BYTES: Final = RECORD_BYTES + 48_576
-"""A record of full size, what frames it, headers, and some room: what brokers accept by default."""
+"""Room for a record of full size with its frame and headers. Brokers accept it by default."""
 
 READ_BYTES: Final = 4 * 2**20
 POLL_BYTES: Final = 2**19
-"""What is fetched of a partition at once; of the inputs less, so that a flood in one of them does
-not hold up the others for long."""
+"""Most bytes to fetch of a partition at once. Inputs fetch less, so that a flood in one of them
+does not hold up the others for long."""
 
 READ_WAIT_MS: Final = 3
 POLL_WAIT_MS: Final = 100
-"""How long a fetch waits for a record; a reader that turns to another place waits for it."""
+"""How long a fetch waits for a record. A reader that turns to another place waits for its end."""
 
 Membership = Any
-"""What proves membership in a generation of the group; each client has its own."""
+"""Proof of membership in a generation of the group; its type depends on the client library."""
 
 
 def headers_of(found: Iterable[tuple[str, bytes | None]]) -> Headers:
@@ -33,12 +34,12 @@ def headers_of(found: Iterable[tuple[str, bytes | None]]) -> Headers:
 
 
 def milliseconds(seconds: float) -> int:
-    """Return a time as the clients want it."""
+    """Return a time in milliseconds, as the client libraries expect it."""
     return round(seconds * 1000)
 
 
 class DriverError(Exception):
-    """The cluster did not do what was asked, or did not answer."""
+    """The cluster refused or failed to do what was asked, or did not answer."""
 
 
 class Unreachable(DriverError):
@@ -50,15 +51,15 @@ class NotPermitted(DriverError):
 
 
 class PositionGone(DriverError):
-    """A position is not in the log, any more or yet."""
+    """A position is no longer in the log, or not yet."""
 
 
 class InstanceFenced(DriverError):
-    """Somebody else runs under the same instance id."""
+    """Another process runs under the same instance id."""
 
 
 class WriterFenced(DriverError):
-    """Somebody else writes under the same transactional id, or the broker gave the writer up."""
+    """Another process writes under the same transactional id, or the broker gave the writer up."""
 
 
 class Edge(Enum):
@@ -85,14 +86,14 @@ class NewTopic(NamedTuple):
 
 
 class Described(NamedTuple):
-    """A topic that exists; `id` is "" where brokers have none."""
+    """A topic that exists; `id` is "" if the brokers give no ids."""
 
     partitions: int
     id: str
 
 
 class Appended(NamedTuple):
-    """A record of one's own to append, outside of any transaction."""
+    """A record that the log itself appends, outside of any transaction."""
 
     topic: str
     partition: int
@@ -103,26 +104,26 @@ class Appended(NamedTuple):
 
 
 class GroupListener(Protocol):
-    """Told of what the group decides; called within `GroupReader.poll`, and must not raise."""
+    """Hears what the group decides. It is called during `GroupReader.poll` and must not raise."""
 
     def revoking(self) -> None:
-        """Prepare to give everything up, though some may come back; committing still works."""
+        """Prepare to give up all places, though some may come back; commits still work."""
 
     def assigned(self, places: Sequence[Place], proof: Membership | None) -> None:
-        """Take these places, and no others, for one's own from now on; they are paused.
+        """Own exactly these places from now on; they are paused.
 
-        `proof` is of the generation that has them; None if that is over already.
+        `proof` belongs to the generation that assigned them; None if that is already over.
         """
 
     def evicted(self) -> None:
-        """Take nothing for one's own any more; nothing can be committed."""
+        """Own nothing any more; no commit can succeed."""
 
 
 class Admin(Protocol):
     """Looks at topics and changes them."""
 
     def described(self) -> dict[str, Described]:
-        """Return what each of our topics is that exists."""
+        """Return a description of each of our topics that exists."""
 
     def partition_counts(self) -> dict[str, int]:
         """Return the number of partitions of each of our topics that exists."""
@@ -133,31 +134,31 @@ class Admin(Protocol):
     def create(self, topics: Mapping[str, NewTopic]) -> set[str]:
         """Make topics, and wait until all of them can be used; return which were made.
 
-        The others somebody else has made meanwhile, perhaps not like these.
+        Somebody else has made the others in the meantime, perhaps with other settings.
         """
 
     def offsets(self, places: Sequence[Place], edge: Edge) -> dict[Place, int]:
         """Return where partitions start or end."""
 
     def delete_before(self, offsets: Mapping[Place, int]) -> None:
-        """Forget the records below these positions."""
+        """Delete the records below these positions."""
 
     def stored(self, places: Sequence[Place]) -> dict[Place, Stored]:
-        """Return what the group has committed, without being one of it, nor waiting for anyone."""
+        """Return what the group has committed, without joining the group and without waiting."""
 
     def close(self) -> None:
         """Let go of the connection."""
 
 
 class Reader(Protocol):
-    """Reads what is committed of one place after another, as a member of no group."""
+    """Reads committed records of one place after another, as a member of no group."""
 
     def read(
         self, place: Place, start: int, limit: int, timeout: float
     ) -> tuple[list[Record], int]:
         """Return at most `limit` records from a position on, and the position after them.
 
-        That position is also past what is not for readers: aborted records and control records.
+        That position is also past what readers never see: aborted records and control records.
         Without a record, it waits no longer than `timeout`.
         """
 
@@ -169,7 +170,7 @@ class Reader(Protocol):
 
 
 class Tailer(Protocol):
-    """Reads what is committed of many places side by side, as it comes; a member of no group."""
+    """Reads committed records of many places as they come, as a member of no group."""
 
     def poll(self, timeout: float, limit: int) -> list[list[Record]]:
         """Return blocks of records, each of one place, as soon as there are any."""
@@ -185,9 +186,9 @@ class GroupReader(Protocol):
     """A member of the group that reads the inputs."""
 
     def poll(self, timeout: float, limit: int) -> list[list[Record]]:
-        """Return blocks of records, each of one place; decisions of the group come first.
+        """Return blocks of records, each of one place; the listener hears of decisions first.
 
-        Whoever is told of an assignment here is given no records by the same call.
+        A call that tells the listener of an assignment returns no records.
         """
 
     def seek(self, positions: Mapping[Place, int]) -> None:
@@ -202,23 +203,23 @@ class GroupReader(Protocol):
     def stored(self, places: Sequence[Place]) -> dict[Place, Stored]:
         """Return what the group has committed; wait for transactions that may change it.
 
-        Raises `Unreachable` after `request_seconds`, also where such a transaction is still open.
+        Raises `Unreachable` after `request_seconds`, also if such a transaction is still open.
         """
 
     def store(self, stored: Mapping[Place, Stored], *, wait: bool) -> None:
         """Commit for the group, outside of any transaction, as a member of its generation.
 
-        Without `wait`, nobody is told what became of it.
+        Without `wait`, the caller does not learn whether it succeeded.
         """
 
     def close(self) -> None:
-        """Leave, without a word to the listener."""
+        """Leave the group without calling the listener."""
 
 
 class Transactions(Protocol):
     """Writes transactions under the instance's transactional id, one after the other.
 
-    `transaction.finish` has the order of the calls.
+    `transaction.finish` shows the order of the calls.
     """
 
     def begin(self) -> None:
@@ -230,17 +231,17 @@ class Transactions(Protocol):
     def write(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
         """Write records, wait until each of them is written, and return their offsets.
 
-        Raises if even one of them is not: a transaction might commit happily without it.
+        Raises if a single one is not: a transaction could still commit without it.
         """
 
     def store(self, stored: Mapping[Place, Stored], membership: Membership | None) -> None:
-        """Let the group's positions be a part of the transaction."""
+        """Make the group's positions part of the transaction."""
 
     def end(self) -> None:
         """Commit the transaction."""
 
     def close(self) -> None:
-        """Let go of it at once, whatever is under way."""
+        """Close the connection at once, whatever is under way."""
 
 
 class Writer(Protocol):
@@ -254,22 +255,22 @@ class Writer(Protocol):
 
 
 class Driver(Protocol):
-    """One client library on one cluster; everything it makes belongs to whoever asked for it."""
+    """One client library on one cluster; the caller owns, and closes, everything it makes."""
 
     def admin(self) -> Admin:
-        """Connect, to look after topics."""
+        """Connect in order to look at topics and change them."""
 
     def reader(self) -> Reader:
-        """Connect, to read anything."""
+        """Connect in order to read any place."""
 
     def tailer(self, positions: Mapping[Place, int]) -> Tailer:
-        """Connect, to read places on from these positions."""
+        """Connect in order to follow places from these positions."""
 
     def group_reader(self, listener: GroupListener) -> GroupReader:
-        """Connect, and ask for a share of the inputs."""
+        """Connect, join the group and ask for a share of the inputs."""
 
     def transactions(self, writer: str) -> Transactions:
-        """Connect, and end what the last writer of the transactional id left open."""
+        """Connect, and end the transaction that the id's last writer may have left open."""
 
     def writer(self) -> Writer:
-        """Connect, to append."""
+        """Connect in order to append."""

@@ -1,8 +1,8 @@
 """The mode "exactly_once": every commit is a transaction that carries the group's positions.
 
-It is made under the instance's own id, with the proof of membership in the generation that
-assigned the partitions. So it can only happen while the group's coordinator takes this instance
-for their owner: whoever was thought dead and comes back is refused.
+It uses the instance's own transactional id and the proof of membership in the generation that
+assigned the partitions. So it succeeds only while the group's coordinator regards this instance as
+their owner. An instance that was thought dead and comes back is refused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ class ExactlyOnce(Commits):
         self._settled()
 
     def _settled(self) -> Transactions:
-        """Return the writer; a new one has ended whatever the last one left in doubt."""
+        """Return the writer. Opening a new one ends any transaction that the last one left open."""
         if self._transactions is None:
             self._transactions = self._driver.transactions(self._settings.writer)
         return self._transactions
@@ -41,12 +41,12 @@ class ExactlyOnce(Commits):
         return committed
 
     def _may_be_unpublished(self, partition: int, stored: Mapping[Place, Stored]) -> bool:
-        """Tell whether the partition was left in the other mode, or that is not known any more."""
+        """Tell whether the other mode served the partition last, or may have."""
         place = JOURNAL, partition
         return not by_transaction(stored) and self._scanner.ends({place: 0})[place] > 0
 
     def _take_over(self, partition: int) -> Committed:
-        """End the other mode: publish what it may not have, store positions as this one does."""
+        """Take over from the other mode: publish its last commit, store positions our way."""
         with closing(self._driver.writer()) as writer:
             committed, _ = self._claim(writer, partition)
         try:
@@ -61,7 +61,7 @@ class ExactlyOnce(Commits):
         self._settled()
 
     def journal_end(self, partition: int, end: int) -> int:
-        # The end of one's own last transaction may not be seen yet.
+        # The broker may not show the end of our own last transaction yet.
         self.journal_ends[partition] = max(end, self.journal_ends.get(partition, 0))
         return end
 
@@ -85,7 +85,7 @@ class ExactlyOnce(Commits):
         self._has_begun = False
         for record, offset in zip(outgoing, given, strict=True):
             if record.topic == JOURNAL:
-                # One past the record, and one past the marker that ends the transaction.
+                # One for the record, and one for the marker that ends the transaction.
                 self.journal_ends[record.partition] = offset + 2
         return given
 

@@ -1,4 +1,4 @@
-"""Following places on Kafka: a consumer of no group, which waits at the broker for records."""
+"""Following places on Kafka: a consumer outside of any group that waits for records."""
 
 import time
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from fair_allocator.log.kafka.reading import gone, held, reaching
 from fair_allocator.log.kafka.settings import KafkaSettings
 
 QUIET_SECONDS: Final = 5.0
-"""How long there may be no record before the follower asks whether the cluster is still there."""
+"""After so long without a record, the follower checks that the cluster still answers."""
 
 
 class KafkaFollower(Follower):
@@ -50,13 +50,13 @@ class KafkaFollower(Follower):
             if blocks:
                 self._heard = time.monotonic()
             elif time.monotonic() - self._heard > QUIET_SECONDS:
-                # A client takes an outage for silence.
+                # To a client, an outage looks like silence.
                 self._admin.offsets(self._places[:1], Edge.END)
                 self._heard = time.monotonic()
         return list(chain.from_iterable(blocks))
 
     def _explain(self, error: PositionGone) -> None:
-        """Say which position is gone, where the broker knows it."""
+        """Raise an error that names the lost position, if the broker can tell."""
         starts = self._admin.offsets(self._places, Edge.START)
         ends = self._admin.offsets(self._places, Edge.END)
         for place in self._places:

@@ -1,21 +1,22 @@
 """The journal of the mode "at_least_once": each commit's records in frames that name their place.
 
-Without transactions a journal may hold what does not count: the records of a commit that its
+Without transactions a journal may hold records that do not count: those of a commit that its
 writer did not finish, and those of a writer that was thought dead and came back. So every record
-is framed: its key says at which offset its commit *begins*, and which one of it this is. Where it
-lies somewhere else, somebody wrote in between, and it is void: for every reader, wherever they
-start. A commit counts if all its frames lie where they say, up to the one that ends it.
+is framed. Its key says at which offset its commit *begins*, and its number within the commit. If
+the record lies at another offset, somebody wrote in between, and the record is void. This holds for
+every reader, wherever it starts. A commit counts if all its frames lie at their offsets, up to the
+frame that ends it.
 
-Whoever takes a partition over writes a *claim* first. It counts for nothing and takes up one
-offset, which is all it has to do: whatever a former writer adds after it lies one too far, and is
+A new owner of a partition first writes a *claim*. The claim has no content that counts. Its only
+purpose is to take up one offset: records that a former owner adds after it lie one too far and are
 void.
 
-    claim         who takes over
+    claim         the instance that takes over
     publication   what the commit publishes in other topics, packed, in one or more frames
     record        a record of the shard, with its own key after the frame's
     end           positions and hint, as of this commit
 
-Records without a frame are those of the mode "exactly_once", and count as they are.
+Records without a frame come from the mode "exactly_once". They always count.
 """
 
 import json
@@ -41,11 +42,11 @@ from fair_allocator.log.kafka.driver import Appended
 CLAIM, PUBLICATION, RECORD, END = b"claim", b"publication", b"record", b"end"
 
 VERSION: Final = 2
-"""Since 2 published records may have headers; what has none is written as version 1."""
+"""Since 2 published records may have headers; those without headers are written as version 1."""
 
 _WITHOUT_HEADERS: Final = 1
 _WITH_HEADERS: Final = 64
-"""Added to the number of the topic where the length of headers follows, and the headers."""
+"""Added to the number of the topic if the record has headers: their length and bytes follow."""
 
 _PREFIX: Final = b"\0at-least-once/"
 _SIZES: Final = struct.Struct(">bii")
@@ -54,7 +55,7 @@ _NONE: Final = -1
 
 
 class Frame(NamedTuple):
-    """What a record's key says of its place: the `number`-th after `first`, its commit's."""
+    """The place that a record's key states: its commit begins at `first`, it is `number` later."""
 
     kind: bytes
     first: int
@@ -98,16 +99,16 @@ def _frame(
 
 
 def claim_of(partition: int, instance: str) -> Appended:
-    """Return the record by which an instance takes a partition over."""
+    """Return the record with which an instance takes a partition over."""
     return _frame(partition, CLAIM, 0, 0, json.dumps({"instance": instance}).encode(), None)
 
 
 def framed(
     partition: int, first: int, outgoing: Sequence[Outgoing], after: Committed
 ) -> list[Appended]:
-    """Return a partition's commit as it goes into a journal that ends at `first`.
+    """Return the frames of a partition's commit for a journal that ends at `first`.
 
-    The shard's own records are in front of the last one, which ends it.
+    The shard's own records come directly before the last frame, which ends the commit.
     """
     parts: list[tuple[bytes, bytes | None, bytes | None]] = []
     version = _WITHOUT_HEADERS
@@ -163,7 +164,7 @@ Framed = tuple[Frame | None, Record]
 
 
 def _whole(records: Iterable[Record], start: int) -> Iterator[list[Framed]]:
-    """Yield what counts of a journal read from `start` on: whole commits, and unframed records."""
+    """Yield what counts in a journal read from `start`: whole commits, and unframed records."""
     begun: list[Framed] = []
     for record in records:
         frame = frame_of(record)
@@ -176,7 +177,7 @@ def _whole(records: Iterable[Record], start: int) -> Iterator[list[Framed]]:
             continue
         if begun and not _follows(frame, begun[-1][0]):
             begun = []
-        # All of it since it began, or since one reads.
+        # A commit must be seen from its beginning, or from where this read began.
         if not begun and record.offset > max(start, frame.first):
             continue
         begun.append((frame, record))
@@ -190,9 +191,9 @@ def _follows(frame: Frame, last: Frame | None) -> bool:
 
 
 def unframed(records: Iterable[Record], start: int, stop: int) -> Iterator[Record]:
-    """Yield the shard's records between two positions, as it wrote them.
+    """Yield the shard's records between two positions, as the shard wrote them.
 
-    `records` are the journal's from `start` on, beyond `stop` too, where the commit may end.
+    `records` begin at `start` and must go on beyond `stop`, where the last commit may end.
     """
     for commit in _whole(records, start):
         for frame, record in commit:
@@ -205,9 +206,9 @@ def unframed(records: Iterable[Record], start: int, stop: int) -> Iterator[Recor
 
 
 def last_commit(records: Iterable[Record], start: int) -> Commit | None:
-    """Return the last whole commit of a journal read from between two commits on.
+    """Return the last whole commit of a journal that is read from between two commits on.
 
-    None if there is none, or the other mode went on after it.
+    None if there is none, or if the other mode went on after it.
     """
     last = next(iter(deque(_whole(records, start), maxlen=1)), None)
     if last is None or last[0][0] is None:

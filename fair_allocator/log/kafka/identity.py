@@ -1,9 +1,10 @@
-"""Which topics these are: one that was deleted and made again has its name, but another id.
+"""The identity of topics: one that is deleted and made again has its old name, but another id.
 
-Positions in such a topic mean other records than before, so nobody may go on from them. The ids of
-all topics are stored with every commit, as the metadata of a position that the group has in the
-journal. Kafka forgets a group's positions in a topic that is deleted: there the ids outlive all
-inputs, and where the journal itself is gone, the inputs' positions tell that there was one.
+Positions in such a topic mean other records than before, so the service must not go on from them.
+Every commit stores the ids of all topics, as the metadata of a position of the group in the
+journal. Kafka forgets a group's positions in a topic that is deleted. In the journal the ids
+survive the loss of any input. If the journal itself is gone, the positions in the inputs show that
+there was one.
 """
 
 import logging
@@ -17,7 +18,7 @@ from fair_allocator.log.kafka.driver import Place, Stored
 logger = logging.getLogger(__name__)
 
 ID_LETTERS: Final = 8
-"""What is noted of an id: 48 random bits of 128."""
+"""How many letters of an id are noted: 48 random bits of 128."""
 
 _MARK: Final = "topics:"
 
@@ -25,7 +26,7 @@ _MARK: Final = "topics:"
 def to_note(
     ids: Mapping[str, str], partitions: Iterable[int], ends: Mapping[int, int]
 ) -> dict[Place, Stored]:
-    """Return what to store beside the positions of partitions; `ends` are those of journals.
+    """Return what to store beside the positions of partitions; `ends` are the journals' ends.
 
     >>> to_note({"requests": "Hb3T9xxxxxxxxxxxxxxxxx", "journal": "pQ0-_xxxxx"}, [3], {3: 17})
     {('journal', 3): Stored(offset=17, metadata='topics:requests=Hb3T9xxx,journal=pQ0-_xxx')}
@@ -51,7 +52,7 @@ def noted(stored: Mapping[Place, Stored]) -> dict[str, str]:
 
 
 def remade(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return the topics that were made again; of what is not known, or not there, nothing is said.
+    """Return the topics that were made again; skip those that are unknown or missing.
 
     >>> remade({"requests": "aaaaaaaa", "rewards": "b"}, {"requests": "aaaaaaaaZZ", "rewards": "c"})
     ['rewards']
@@ -61,7 +62,7 @@ def remade(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def told(topic: str) -> str:
-    """Say of a topic that it was made again, and what can be done."""
+    """Return a message that a topic was made again, and what can be done."""
     if topic in OUTPUTS:
         return "was deleted and made again: what had been published there is gone"
     if topic == JOURNAL:
@@ -77,12 +78,12 @@ def told(topic: str) -> str:
 
 
 def require_same(then: Mapping[str, str], now: Mapping[str, str], names: Mapping[str, str]) -> None:
-    """Refuse inputs and a journal that are not those that were served; warn of outputs.
+    """Refuse inputs and a journal that were made again since they were served; warn of outputs.
 
     Raises
     ------
     ConfigurationError
-        With the way out.
+        Its message says what to do.
     """
     for topic in remade(then, now):
         message = f"{names[topic]} {told(topic)}"

@@ -15,7 +15,7 @@ def await_leaders(admin: Admin, topics: Iterable[str], patience: float) -> None:
     Raises
     ------
     Unreachable
-        If that does not come about in time.
+        If that takes longer than `patience`.
     """
     wanted = set(topics)
     deadline = time.monotonic() + patience

@@ -1,6 +1,6 @@
-"""The service's side of the log on Kafka: the group, who owns what, and reading.
+"""The service's side of the log on Kafka: the group, ownership, and reading.
 
-How a commit is made is a matter of the mode of delivery: see `exactly_once` and `at_least_once`.
+The mode of delivery decides how a commit is made: see `exactly_once` and `at_least_once`.
 """
 
 import logging
@@ -63,22 +63,22 @@ MODES: Final[Mapping[str, type[Commits]]] = dict(
 )
 
 SLICE_SECONDS: Final = 0.05
-"""Longest wait within the client, so that what the group decides is handed on soon."""
+"""Longest wait within the client, so that the handler soon hears what the group decides."""
 
 JOINING_SECONDS: Final = 0.005
 JOINING_LASTS: Final = 3.0
-"""The same until the group has decided, on which neither client returns; for so long, and then
-it waits for others."""
+"""Longest wait within the client while joining, since neither client returns when the group has
+decided; and for how long. After that the group is waiting for other members."""
 
 QUIET_SECONDS: Final = 5.0
-"""After so long without a record or a commit, see whether a commit would still work."""
+"""After so long without a record or a commit, check that a commit would still work."""
 
 PASSING_SECONDS: Final = 5.0
-"""How often to look for what was passed and is not for readers."""
+"""How often to look for passed offsets that readers never see."""
 
 RIVAL_SECONDS: Final = 30.0
 RIVAL_SESSIONS: Final = 3.0
-"""A rival that is there takes the place in the group back within this time, whichever is longer."""
+"""A running rival takes the place in the group back within the longer of these two times."""
 
 
 class KafkaLog(Log):
@@ -89,7 +89,7 @@ class KafkaLog(Log):
     driver
         The client library to use.
     partitions
-        How many the topics must have; None takes what is there.
+        How many partitions the topics must have; None accepts any number.
     mark
         Marks the value of a record that is published again after a failure.
     """
@@ -153,8 +153,8 @@ class KafkaLog(Log):
 
     def _check_partitions(self) -> None:
         now, journal = self._partitions, self._settings.topics[JOURNAL]
-        # One tells, where there is one. All of them only where there is something wrong: topics
-        # that have grown must not be taken for a setting that is behind.
+        # One partition normally tells. Look at all of them only if the number is not the wanted
+        # one: topics that have grown must not be mistaken for an outdated setting.
         some = now if self._wanted not in (None, now) else 1
         places = [(topic, p) for topic in (CARRIER, JOURNAL) for p in range(some)]
         stored = self._scanner.stored(self._group, places)
@@ -189,7 +189,7 @@ class KafkaLog(Log):
     # -- what the group decides (see `driver.GroupListener`) -----------------------------------
 
     def revoking(self) -> None:
-        """Let the handler commit while it still can; what it raises comes out of the poll."""
+        """Let the handler commit while it still can; the poll raises what the handler raises."""
         self._rearranging = True
         try:
             self._commits.polling()
@@ -201,7 +201,7 @@ class KafkaLog(Log):
         self._commits.is_joining = True
 
     def assigned(self, places: Sequence[Place], proof: Membership | None) -> None:
-        """Note what is owned; the handler is told when the client has returned."""
+        """Note the owned partitions; the handler hears of them when the client has returned."""
         self._commits.membership, self._rearranging = proof, False
         self._commits.is_joining = False
         partitions = frozenset(partition for _, partition in places)
@@ -217,14 +217,14 @@ class KafkaLog(Log):
         self._assigned = partitions
 
     def evicted(self) -> None:
-        """Note that the group went on without this member."""
+        """Note that the group evicted this member."""
         self._commits.membership, self._rearranging = None, True
         self._commits.is_joining = True
         self._assigned = frozenset()
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:
-        """Do as `reaching` does, but believe in a rival only when that is confirmed."""
+        """Do as `reaching` does, but report a rival only once it is confirmed."""
         try:
             with reaching(self._settings):
                 yield
@@ -236,10 +236,11 @@ class KafkaLog(Log):
             ) from error
 
     def _is_rival(self) -> bool:
-        """Tell whether who took this instance's place in the group is another process.
+        """Tell whether another process took this instance's place in the group.
 
-        It may be nobody: a coordinator that takes over from a dead one may not have heard who was
-        last given the place. So join anew; only a rival that runs replaces this instance again.
+        There may be no such process: a coordinator that takes over from a dead one may not know
+        which member had the place last. So join anew: only a running rival replaces this instance
+        again.
         """
         lasting = max(RIVAL_SECONDS, RIVAL_SESSIONS * self._settings.session_seconds)
         if time.monotonic() - self._replaced_at < lasting:
@@ -258,7 +259,7 @@ class KafkaLog(Log):
         return False
 
     def _hand_over(self) -> None:
-        """Tell the handler what changed hands."""
+        """Tell the handler which partitions were gained and lost."""
         if self._raised is not None:
             raised, self._raised = self._raised, None
             raise raised
@@ -267,7 +268,7 @@ class KafkaLog(Log):
         if self._assigned:
             self._topics.look()
         assigned, self._assigned = self._assigned, None
-        # Nothing here may fail but the handler: what it was not told is read by nobody.
+        # Only the handler may fail here: nobody reads a partition that it was not told of.
         kept = self._go_on_with(self._unchanged(self._owned & assigned))
         lost, gained = sorted(self._owned - kept), sorted(assigned - kept)
         self._owned = assigned
@@ -278,12 +279,12 @@ class KafkaLog(Log):
             if lost:
                 self._handler.lost(lost)
         finally:
-            # A spare is told that it has nothing; one that was evicted has yet to hear of anything.
+            # Tell a spare instance that it owns nothing. An evicted one has to wait for the group.
             if gained or not (assigned or self._rearranging):
                 self._handler.gained(gained)
 
     def _go_on_with(self, partitions: frozenset[int]) -> frozenset[int]:
-        """Read on where partitions were left, and nothing else; return those where it works."""
+        """Resume these partitions where they stopped, and no others; return those that resumed."""
         self._positions = {at: to for at, to in self._positions.items() if at[1] in partitions}
         try:
             self._group.seek(self._positions)
@@ -293,7 +294,7 @@ class KafkaLog(Log):
         return partitions
 
     def _unchanged(self, partitions: frozenset[int]) -> frozenset[int]:
-        """Return those in whose journals nobody else wrote while the group was rearranged."""
+        """Return the partitions whose journals nobody else wrote to during the rebalance."""
         ends_known = self._commits.journal_ends
         known = {(JOURNAL, p): ends_known[p] for p in partitions & ends_known.keys()}
         try:
@@ -321,7 +322,7 @@ class KafkaLog(Log):
                     blocks = self._poll_group(min(left, self._slice()), limit)
                     self._hand_over()
             except BaseException:
-                self._stop_reading()  # the client may be past what it did not hand on
+                self._stop_reading()  # the client may have moved past records it did not return
                 raise
             blocks = [block for block in blocks if block[0][:2] in self._positions]
             if blocks:
@@ -338,14 +339,14 @@ class KafkaLog(Log):
         try:
             return self._group.poll(timeout, limit)
         except PositionGone:
-            # Clients have their own words for it, and know no way out.
+            # The clients' own messages differ, and do not say what to do.
             edges = self._scanner.edges(list(self._positions))
             for at, position in self._positions.items():
                 require_within(self._settings, at, position, edges[at])
             raise
 
     def _pass_over(self) -> None:
-        """Let the group know of what was passed and is not for readers: it may be deleted."""
+        """Store how far there was nothing left to read: retention may delete up to there."""
         self._passed_at = time.monotonic()
         if self._rearranging or self._assigned is not None:
             return
@@ -361,7 +362,7 @@ class KafkaLog(Log):
         return SLICE_SECONDS
 
     def _require_answer(self) -> None:
-        """Notice an outage, or a rival under the same name: to the client it is only silence."""
+        """Detect an outage, or a rival under the same name: both look like silence to a client."""
         if time.monotonic() - self._heard <= QUIET_SECONDS:
             return
         mine = None if self._rearranging else next(iter(self._commits.known), None)
@@ -445,18 +446,18 @@ class KafkaLog(Log):
 
     @contextmanager
     def _committing(self, partitions: set[int]) -> Iterator[None]:
-        """Forget all that rests on a commit if what is done for it fails."""
+        """Forget all knowledge that depends on a commit if the work within fails."""
         try:
             if alien := partitions - self._owned:
                 raise DriverError(f"partition {min(alien)} is not owned")
             yield
         except BaseException as error:
-            # Whatever it was, also what is no failure of the log: only the journal can tell now.
+            # After any error, even one that is not the log's: only the journal knows the outcome.
             self._spoil()
             if not isinstance(error, DriverError | LogError):
                 raise
-            # While the group is rearranged it may be oneself who took one's own place: forgotten
-            # meanwhile, a client joins anew. If it was another, the group says so when polled.
+            # During a rebalance we may have replaced ourselves: a client that the group forgot
+            # joins anew. If it was another process, the next poll tells.
             replaced = None if self._rearranging else self._replacement(error, partitions)
             if isinstance(error, NotPermitted) or (replaced is not None and self._is_rival()):
                 with reaching(self._settings):
@@ -464,10 +465,10 @@ class KafkaLog(Log):
             raise CommitFailed(f"the commit failed: {self._commits.explained(error)}") from error
 
     def _replacement(self, error: Exception, partitions: set[int]) -> Exception | None:
-        """Return the error that says that another has this instance's place in the group.
+        """Return the error that another process has this instance's place, None if none has.
 
         A rival of the same name has the same transactional id, and may fence every transaction
-        before the group is asked. So it is asked here: a client may hear of it and not tell.
+        before the group is involved. So this asks the group: a client may know and not report it.
         """
         if isinstance(error, WriterFenced) and partitions & self._owned:
             try:
@@ -479,12 +480,12 @@ class KafkaLog(Log):
         return error if isinstance(error, InstanceFenced | LogLocked) else None
 
     def _spoil(self) -> None:
-        """Forget all that rests on a commit that may not have happened."""
+        """Forget all knowledge that depends on a commit that may not have happened."""
         self._commits.spoil()
         self._stop_reading()
 
     def _stop_reading(self) -> None:
-        """Hand nothing on until it is sought."""
+        """Return no records of any partition until it is sought."""
         read, self._positions = list(self._positions), {}
         with suppress(DriverError):
             self._group.pause(read)

@@ -1,15 +1,15 @@
 """What the group stores for a partition: positions, and a hint in the metadata of one of them.
 
-The metadata of the carrier is the number of partitions, "=" or "-", and the hint. The number is
-how a topic that has grown is noticed; "-" says that the position beside it is none, since Kafka
-stores no metadata without one. In the mode "at_least_once" the number is followed by "~" and the
-journal position as of which all this is, and up to which everything is published: positions are
-stored only now and then there, and the journal says what came after.
+The metadata of the carrier is the number of partitions, "=" or "-", and the hint. The number shows
+whether a topic has grown. "-" says that there is no position: the one beside it is only there
+because Kafka stores no metadata without one. In the mode "at_least_once" the number is followed by
+"~" and a journal position. All of this is as of that journal position, and everything up to there
+is published. This mode stores positions only now and then; the journal says what came after.
 
-A position is the one after the last record that was read. Behind it may lie what is not for
-readers, such as the end of the record's transaction, and retention deletes it with the record:
-then the log starts beyond the position though nothing was missed. So the metadata of any position
-may say, by ">" and a number, up to where nothing was to be read.
+A position is one past the last record that was read. After it may come offsets that readers never
+see, such as the end of the record's transaction. Retention deletes them with the record. Then the
+log starts beyond the position although nothing was missed. So the metadata of any position may
+say, by ">" and a number, up to where there was nothing to read.
 """
 
 import re
@@ -35,8 +35,8 @@ def to_store(
 ) -> dict[Place, Stored]:
     """Return what to store for each partition: always something, so that the commit is fenced.
 
-    `passed` is where nothing was to be read, `published` are the journal positions, in the mode
-    that has them.
+    `passed` says up to where there was nothing to read. `published` are the journal positions, in
+    the mode that has them.
     """
     stored = {}
     for partition, each in committed.items():
@@ -56,7 +56,7 @@ def _carried(committed: Committed, head: str) -> Stored:
 
 
 def partitions_noted(stored: Stored) -> int | None:
-    """Return how many partitions there were; None if somebody else stored this."""
+    """Return the number of partitions at that time; None if another program stored this."""
     match = _CARRIED.fullmatch(stored.metadata)
     return int(match[1]) if match else None
 
@@ -64,7 +64,7 @@ def partitions_noted(stored: Stored) -> int | None:
 def published_up_to(stored: Mapping[Place, Stored]) -> int:
     """Return the journal position of what was stored for one partition.
 
-    0, the start of everything, if it was not stored in the mode "at_least_once".
+    It is 0, the start, if another mode stored it.
 
     >>> published_up_to({("requests", 0): Stored(5, "4~120=17"), ("rewards", 0): Stored(3, "")})
     120
@@ -79,7 +79,7 @@ def published_up_to(stored: Mapping[Place, Stored]) -> int:
 def by_transaction(stored: Mapping[Place, Stored]) -> bool:
     """Tell whether the mode "exactly_once" stored this, which leaves nothing unpublished.
 
-    Somebody who moved positions by hand did not, nor does anyone know if there are none any more.
+    False if somebody moved positions by hand, or if there are none any more.
     """
     return any(
         topic == CARRIER and (match := _CARRIED.fullmatch(metadata)) and not match[2]
@@ -106,7 +106,7 @@ def as_committed(stored: Mapping[Place, Stored]) -> Committed:
 
 
 def passed_over(stored: Mapping[Place, Stored]) -> dict[Place, range]:
-    """Return where nothing was to be read, from the position that was stored.
+    """Return the ranges with nothing to read, each from its stored position on.
 
     >>> passed_over({("requests", 0): Stored(5, "4>7=17"), ("rewards", 0): Stored(3, ">4")})
     {('requests', 0): range(5, 7), ('rewards', 0): range(3, 4)}
@@ -122,7 +122,7 @@ def passed_over(stored: Mapping[Place, Stored]) -> dict[Place, range]:
 
 
 def resumed(position: int, start: int, passed: range) -> int:
-    """Return where to go on from a position, in an input that starts at `start` by now.
+    """Return the position to resume from, in an input that now starts at `start`.
 
     >>> resumed(5, 6, range(5, 7)), resumed(5, 8, range(5, 7)), resumed(4, 6, range(5, 7))
     (6, 5, 4)

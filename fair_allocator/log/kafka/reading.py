@@ -29,12 +29,12 @@ SLICE_SECONDS: Final = 0.02
 
 MARKER_SECONDS: Final = 0.5
 MARKER_PAUSE_SECONDS: Final = 0.005
-"""How long the end of a transaction may take to be seen in its partitions, and when to look."""
+"""How long the end of a transaction may take to appear in its partitions, and how often to look."""
 
 
 @contextmanager
 def reaching(settings: KafkaSettings) -> Iterator[None]:
-    """Turn a driver's error into the log's, with what can be done about it."""
+    """Turn a driver's error into one of the log's that says what to do."""
     try:
         yield
     except Unreachable as error:
@@ -70,7 +70,7 @@ def gone(settings: KafkaSettings, place: Place, position: int, why: str) -> Offs
 
 
 def held(place: Place, start: int, end: int) -> str:
-    """Say what a place holds; of an input, what can be done if that is not what was to be read."""
+    """Return a message what a place holds and, for an input, what to do about lost records."""
     text = f"it holds those from {start} to {end}"
     if place[0] not in INPUTS:
         return text
@@ -91,7 +91,7 @@ def require_within(
 
 
 class Scanner:
-    """Reads ranges of places; several reads may go on side by side."""
+    """Reads ranges of places; several reads may go on at the same time."""
 
     def __init__(self, driver: Driver, admin: Admin, settings: KafkaSettings) -> None:
         self._driver = driver
@@ -119,9 +119,9 @@ class Scanner:
         return {place: (starts[place], ends[place]) for place in places}
 
     def end(self, place: Place) -> int:
-        """Return the end of what is committed, which is not within a transaction.
+        """Return the end of what is committed, which is never within a transaction.
 
-        A commit may have returned before its end is seen everywhere: that is waited for.
+        It waits for commits that have returned but whose end is not visible everywhere yet.
         """
         deadline = time.monotonic() + MARKER_SECONDS
         with reaching(self._settings):
@@ -135,7 +135,7 @@ class Scanner:
     def ends(self, known: Mapping[Place, int]) -> dict[Place, int]:
         """Return where places end, open transactions included.
 
-        Ends that are `known` already, though not everywhere yet, are waited for.
+        It waits until each `known` end is visible.
         """
         deadline = time.monotonic() + MARKER_SECONDS
         while True:
@@ -146,10 +146,10 @@ class Scanner:
             time.sleep(MARKER_PAUSE_SECONDS)
 
     def stored(self, group: GroupReader, places: Sequence[Place]) -> dict[Place, Stored]:
-        """Return what the group has committed, as one of its members asks for it.
+        """Return what the group has committed, asked for as one of its members.
 
-        Positions may be pending in a transaction that is not over yet: it waits for its end, for
-        as long as a broker may take to abort it. A client says only that its time was up.
+        Positions may be pending in an open transaction. This waits for its end, as long as a
+        broker may take to abort it. The clients themselves only report a timeout.
         """
         deadline = time.monotonic() + self._patience
         while True:
@@ -165,13 +165,13 @@ class Scanner:
                     ) from error
 
     def journal(self, partition: int, start: int, stop: int, end: int) -> Iterator[Record]:
-        """Yield what counts between two positions of a journal that ends at `end`."""
+        """Yield the records that count between two positions of a journal that ends at `end`."""
         yield from unframed(self.scan((JOURNAL, partition), start, end), start, stop)
 
     def scan(self, place: Place, start: int, stop: int) -> Iterator[Record]:
-        """Yield what is committed between two positions.
+        """Yield the committed records between two positions.
 
-        The end may lie in transactions that are not over yet: it waits for them.
+        The end may lie in open transactions: this waits for them to end.
         """
         try:
             yield from self._scan(place, start, stop)

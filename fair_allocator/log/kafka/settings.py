@@ -1,4 +1,4 @@
-"""What it takes to find the topics of a cluster and to be one of those who serve them."""
+"""The settings to find the topics of a cluster and to serve them as one instance of several."""
 
 import os
 import re
@@ -21,14 +21,14 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """How to prove who one is and to see who the broker is.
+    """How the client and the broker prove their identities to each other.
 
     Attributes
     ----------
     protocol
         PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
     mechanism
-        PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, where the protocol is one of SASL.
+        PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, if the protocol uses SASL.
     password
         Never shown.
     ca_file, certificate_file, key_file
@@ -45,7 +45,7 @@ class Security:
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether there is a user who has to give a password."""
+        """Whether the client logs in with a user name and a password."""
         return self.protocol.startswith("SASL")
 
     @property
@@ -56,7 +56,7 @@ class Security:
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
-    """One log on a cluster, and one instance among those that serve it.
+    """One log on a cluster, and one of the instances that serve it.
 
     Attributes
     ----------
@@ -67,16 +67,16 @@ class KafkaSettings:
     group
         The consumer group of all instances that share the work.
     instance
-        Tells this instance from the others of the group, and is the same after a restart: so
-        it gets its partitions back at once.
+        The name of this instance in the group. It stays the same after a restart, so that the
+        instance gets its partitions back at once.
     delivery
         How commits are made: "exactly_once", or "at_least_once".
     transactional_id
-        By which the broker knows this instance's transactions; by default of group and instance.
+        The id of this instance's transactions at the broker; by default of group and instance.
     session_seconds
-        After which a silent instance is taken for dead and its partitions go to others.
+        Time after which a silent instance counts as dead and its partitions go to others.
     transaction_seconds
-        After which the broker aborts a transaction that its writer left open.
+        Time after which the broker aborts a transaction that its writer left open.
     request_seconds
         How long to wait for an answer of the broker.
     rebalance_seconds
@@ -104,7 +104,7 @@ class KafkaSettings:
 
     @property
     def writer(self) -> str:
-        """The transactional id in force; neither name has a slash, so no two share one."""
+        """The transactional id in force. Group and instance have no slash, so it is unique."""
         return self.transactional_id or f"{self.group}/{self.instance}"
 
     @property
@@ -114,7 +114,7 @@ class KafkaSettings:
 
 
 def default_instance(environ: Mapping[str, str] = os.environ) -> str:
-    """Return what a pod of a StatefulSet, or a machine, keeps over a restart.
+    """Return a name that a pod of a StatefulSet, or a machine, keeps over a restart.
 
     >>> default_instance({"HOSTNAME": "fair-allocator-3"})
     'fair-allocator-3'
@@ -124,8 +124,8 @@ def default_instance(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def longest_wait(transaction_seconds: float) -> float:
-    """Return how long a transaction that a dead writer left open may hold up a reader.
+    """Return how long the open transaction of a dead writer may hold up a reader.
 
-    It ends by its timeout, which brokers look for every ten seconds.
+    Its timeout ends it, and brokers check for timeouts every ten seconds.
     """
     return transaction_seconds + 15.0

@@ -1,4 +1,4 @@
-"""Looking now and then whether the topics are still those that were opened."""
+"""Checks now and then that the topics are still those that were opened."""
 
 import logging
 import time
@@ -13,8 +13,8 @@ from fair_allocator.log.kafka.topics import grown, partitions_of
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 10.0
-"""How often to look: a client by itself looks every five minutes for new partitions, and never
-tells of another topic under the same name."""
+"""How often to look. A client by itself looks every five minutes for new partitions, and never
+reports another topic under the same name."""
 
 
 class TopicWatch:
@@ -25,7 +25,7 @@ class TopicWatch:
     partitions
         How many each topic has.
     ids
-        Those of the topics; an output that was made again has its new one after a look.
+        The ids of the topics; an output that was made again gets its new id at the next look.
     """
 
     def __init__(self, admin: Admin, settings: KafkaSettings) -> None:
@@ -43,9 +43,9 @@ class TopicWatch:
             self.look()
 
     def look(self) -> None:
-        """Look now; where nobody answers, the next look will do.
+        """Look now; if no broker answers, leave it to the next look.
 
-        A topic that is not there is no error: a broker that was just started may not know of it.
+        A missing topic is no error: a broker that has just started may not know of it yet.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What the topics have to be like, and how to make and check them."""
+"""The required settings of the topics, and how to make and check them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -18,7 +18,7 @@ from fair_allocator.log.kafka.positions import (
 from fair_allocator.log.kafka.reading import held
 
 BATCH_BYTES: Final = RECORD_BYTES + 48_588
-"""The `max.message.bytes` that a record of full size needs, which is the broker's default."""
+"""The `max.message.bytes` that a record of full size needs. It is the broker's default."""
 
 SERVED: Final = (*OUTPUTS, JOURNAL)
 """Topics that only a service writes to."""
@@ -30,15 +30,15 @@ KEPT: Final = {
     "retention.ms": FOR_EVER,
     "retention.bytes": FOR_EVER,
 }
-"""What the journal needs: the service itself trims it, below the snapshots that it keeps."""
+"""Settings of the journal: the service itself trims it, below the snapshots that it keeps."""
 
 
 STAMPED: Final = {"message.timestamp.type": "LogAppendTime"}
-"""What inputs are made with: their time is the broker's, not that of each producer."""
+"""Settings of new inputs: the broker sets the time of their records, not each producer."""
 
 
 class Finding(NamedTuple):
-    """Something about a topic; `wrong` if the service does not start on it."""
+    """A remark about a topic; `wrong` if it keeps the service from starting."""
 
     topic: str
     wrong: bool
@@ -80,12 +80,12 @@ def partitions_of(counts: Mapping[str, int], names: Mapping[str, str]) -> int:
 
 
 def require_partitions(found: int, wanted: int | None, journal: str) -> None:
-    """Refuse another number of partitions than is wanted; None takes any.
+    """Refuse a number of partitions other than `wanted`; None accepts any.
 
     Raises
     ------
     ConfigurationError
-        With what to set.
+        Its message says what to set.
     """
     if wanted not in (None, found):
         raise ConfigurationError(
@@ -95,7 +95,7 @@ def require_partitions(found: int, wanted: int | None, journal: str) -> None:
 
 
 def noted_otherwise(stored: Mapping[Place, Stored], partitions: int) -> int | None:
-    """Return how many partitions there were when the group stored this, if not as many as now."""
+    """Return the number of partitions when the group stored this, if it has changed since."""
     noted = (partitions_noted(each) for (topic, _), each in stored.items() if topic == CARRIER)
     return next((was for was in noted if was not in (None, partitions)), None)
 
@@ -114,7 +114,7 @@ def _grown(was: int, now: int) -> str:
 
 
 def findings(admin: Admin, partitions: int) -> list[Finding]:
-    """Return what is wrong with the topics, and what might become so."""
+    """Return what is wrong with the topics, and what may go wrong later."""
     counts = admin.partition_counts()
     found = [Finding(topic, True, "does not exist") for topic in TOPICS if topic not in counts]
     found += [
@@ -128,7 +128,7 @@ def findings(admin: Admin, partitions: int) -> list[Finding]:
 def _about_positions(admin: Admin, counts: Mapping[str, int]) -> list[Finding]:
     """Return how the topics have changed since the group last stored its positions."""
     now = counts.get(JOURNAL, 0)
-    # What was never served has no group yet, for which a new cluster would take seconds to look.
+    # Topics that were never served have no group, and a new cluster takes seconds to look for one.
     if not now or not any(admin.offsets(_places(counts, SERVED), Edge.END).values()):
         return []
     stored = admin.stored(_places(counts, (*INPUTS, JOURNAL)))
@@ -158,7 +158,7 @@ def _about_journal(admin: Admin, stored: Mapping[Place, Stored]) -> Iterator[Fin
 
 
 def _about_losses(admin: Admin, stored: Mapping[Place, Stored]) -> Iterator[Finding]:
-    """Yield positions that inputs do not hold."""
+    """Yield stored positions that the inputs no longer hold, or do not hold yet."""
     starts = admin.offsets(list(stored), Edge.START)
     ends = admin.offsets(list(stored), Edge.END)
     for partition in sorted({partition for _, partition in stored}):
@@ -176,12 +176,12 @@ def _about_losses(admin: Admin, stored: Mapping[Place, Stored]) -> Iterator[Find
 
 
 def require_keeping(admin: Admin, names: Mapping[str, str]) -> None:
-    """Refuse topics that lose records, or do not take them.
+    """Refuse topics that lose records or do not accept them.
 
     Raises
     ------
     ConfigurationError
-        With what to set.
+        Its message says what to set.
     """
     wrong = [found for found in _about_settings(admin, TOPICS) if found.wrong]
     if wrong:
@@ -198,7 +198,7 @@ def _about_settings(admin: Admin, topics: Sequence[str]) -> list[Finding]:
 
 
 def _about(topic: str, settings: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield what the settings of a topic may do to its records."""
+    """Yield remarks on settings of a topic that may harm its records."""
     size = int(settings["max.message.bytes"])
     if size < BATCH_BYTES:
         yield Finding(topic, True, f"max.message.bytes is {size}, {BATCH_BYTES} are needed")
@@ -221,7 +221,7 @@ def _about(topic: str, settings: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _about_retention(topic: str, settings: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield when inputs are deleted, read or not."""
+    """Yield a remark on when inputs are deleted, even if unread."""
     loss = "loses them, and refuses to start"
     if settings["retention.ms"] != FOR_EVER:
         hours = int(settings["retention.ms"]) / 3_600_000

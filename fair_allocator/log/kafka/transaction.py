@@ -14,10 +14,10 @@ def commit(
 ) -> list[int]:
     """Write records and the group's positions in one transaction; return their offsets.
 
-    Who stores no positions needs to be no member.
+    A caller that stores no positions need not be a member of the group.
 
-    After an error the writer is of no more use: only a new one, which ends what this one left
-    open, can tell what became of the transaction.
+    After an error the writer must not be used again. Only a new writer, which ends the open
+    transaction, can tell what became of it.
     """
     transactions.begin()
     return finish(transactions, outgoing, stored, membership)
@@ -29,11 +29,11 @@ def finish(
     stored: Mapping[Place, Stored],
     membership: Membership | None,
 ) -> list[int]:
-    """Do so in a transaction that has begun, and in which records may have been sent."""
+    """Do what `commit` does in a transaction that has begun, with records perhaps already sent."""
     offsets = transactions.write(outgoing)
-    # Not before every record is written: the group lets nobody commit who is no member, but does
-    # not keep one whose positions it took from writing on, after a successor has read the journal
-    # to its end.
+    # Store positions only after every record is written. The group refuses positions of former
+    # members. But once it has accepted them, it does not stop the writer: records could still
+    # arrive after a successor has read the journal to its end.
     if stored:
         transactions.store(stored, membership)
     transactions.end()

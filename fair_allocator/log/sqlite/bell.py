@@ -6,14 +6,14 @@ from weakref import WeakSet
 
 
 class Ear:
-    """Hears of records of some topics, for one thread: it calls `forget`, looks, and may `wait`."""
+    """Lets one thread wait for records of some topics: it calls `forget`, looks, then `wait`."""
 
     def __init__(self, topics: Iterable[str]) -> None:
         self.topics = frozenset(topics)
         self._rung = threading.Event()
 
     def forget(self) -> None:
-        """Take no account of what was heard so far."""
+        """Forget all earlier rings."""
         self._rung.clear()
 
     def hear(self) -> None:
@@ -26,9 +26,9 @@ class Ear:
 
 
 class Bell:
-    """Tells the threads of this process that somebody in it has appended records to a log.
+    """Wakes the threads of this process when another of them has appended records to a log.
 
-    What other processes append does not ring it.
+    Records that other processes append do not ring it.
     """
 
     def __init__(self) -> None:
@@ -36,14 +36,14 @@ class Bell:
         self._lock = threading.Lock()
 
     def listen(self, topics: Iterable[str]) -> Ear:
-        """Return an ear for topics, which listens for as long as somebody keeps it."""
+        """Return an ear for topics; it listens as long as the caller keeps it."""
         ear = Ear(topics)
         with self._lock:
             self._ears.add(ear)
         return ear
 
     def ring(self, topics: Collection[str]) -> None:
-        """Wake those who listen to one of the topics."""
+        """Wake the threads that listen to one of the topics."""
         with self._lock:
             ears = list(self._ears)
         for ear in ears:

@@ -1,4 +1,4 @@
-"""Anyone's side of the embedded log."""
+"""The clients' side of the embedded log."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -17,14 +17,14 @@ from fair_allocator.log.sqlite.tail import SqliteFollower
 
 
 class SqliteClient(LogClient):
-    """Anyone's side of the embedded log.
+    """The clients' side of the embedded log.
 
     Parameters
     ----------
     source, partitions, busy_seconds, clock
         As for `SqliteLog`.
     partitioner
-        How a key finds its partition: "murmur2", "crc32", or "none" if it is always given.
+        How a key finds its partition: "murmur2", "crc32", or "none" if each record names it.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class SqliteClient(LogClient):
         *,
         atomic: bool = False,  # noqa: ARG002  (it always is)
     ) -> list[tuple[int, int]]:
-        # Placed before the transaction begins, to keep it short.
+        # Find the partitions before the transaction begins, to keep it short.
         now = self._clock()
         rows = [
             (

@@ -1,4 +1,4 @@
-"""What SQLite raises, as errors of ours that say what to do."""
+"""Turns SQLite's errors into our own, which say what to do."""
 
 import sqlite3
 from typing import Final
@@ -7,12 +7,12 @@ from fair_allocator.errors import LogCorrupt, LogError, LogReadOnly, LogUnavaila
 
 
 def gone(name: str, topic: str, partition: int, offset: int, why: str) -> OffsetGone:
-    """Return the error of a position that is not there."""
+    """Return the error for a position that the log does not hold."""
     return OffsetGone(f"{name}: {topic}/{partition} has no position {offset}, {why}")
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Tell whether another is in the way, who will be done soon."""
+    """Tell whether another user holds the database and will be done soon."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 

@@ -31,7 +31,7 @@ from fair_allocator.log.sqlite.tail import Tail
 from fair_allocator.log.sqlite.trim import Trimmer, cost
 
 CHECK_BYTES: Final = 64 * 2**20
-"""Up to which size a service reads the whole file for damage when it opens it."""
+"""A service that opens a file up to this size checks all of it for damage."""
 
 
 class SqliteLog(Log):
@@ -42,15 +42,14 @@ class SqliteLog(Log):
     source
         The file's path, or a `Memory`.
     partitions
-        How many a new log gets; an existing one must have as many. None takes what is there.
+        How many a new log gets. An existing log must have as many; None accepts any number.
     retain_records, retain_seconds
-        How many records of each topic's partition to keep, and how long: of the inputs that were
-        dealt with, and of the outputs. None keeps them for ever. The journal is trimmed by the
-        service alone.
+        How many records of each topic's partition to keep, and how long. They apply to outputs and
+        to committed inputs. None keeps them for ever. Only the service trims the journal.
     busy_seconds
         How long to wait for another's transaction before the log counts as unavailable.
     clock
-        The time of what is committed, in ms.
+        Returns the timestamp of committed records, in ms.
     """
 
     def __init__(
@@ -155,7 +154,7 @@ class SqliteLog(Log):
 
     def send_ahead(self, outgoing: Sequence[Outgoing]) -> None:
         with self._committing({record.partition for record in outgoing}):
-            # A file is not far away: they wait here, so that the transaction is short.
+            # Writing to a file is quick: keep them here until the commit, for a short transaction.
             self._ahead += outgoing
 
     def commit(
@@ -172,7 +171,7 @@ class SqliteLog(Log):
 
     @contextmanager
     def _committing(self, partitions: set[int]) -> Iterator[None]:
-        """Let everything be sought again if what is done for a commit fails."""
+        """Require that every partition is sought again if the work within fails."""
         try:
             if alien := partitions.difference(self._owned):
                 raise LogError(f"partition {min(alien)} is not owned")

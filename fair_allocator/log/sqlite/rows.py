@@ -1,4 +1,4 @@
-"""Rows as they should be: SQLite lets anybody who writes to the file put any type anywhere."""
+"""Repairs the types in rows: SQLite lets any writer of the file put any type anywhere."""
 
 from collections.abc import Callable
 from operator import itemgetter
@@ -19,8 +19,8 @@ _WHOLE: Final = frozenset((int,))
 def mended(rows: list[Any]) -> list[Found]:
     """Return rows whose keys and values are bytes and whose timestamps are whole numbers.
 
-    A text counts as its bytes, a number as its text, and a time that is none as the oldest: what
-    such a record says is judged like any other, and it does not stop those behind it.
+    A text counts as its bytes, a number as its text, and an invalid time as the oldest. So such a
+    record is judged like any other, and does not block the records behind it.
     """
     if (
         _BYTES.issuperset(map(type, map(_value, rows)))
@@ -41,7 +41,7 @@ def mended(rows: list[Any]) -> list[Found]:
 
 
 def as_text(stored: bytes) -> str:
-    """Return a text of the file, whatever its bytes: SQLite itself does not look at them."""
+    """Return a text of the file, whatever its bytes: SQLite itself does not check them."""
     return stored.decode("utf-8", "surrogateescape")
 
 

@@ -28,10 +28,10 @@ PAUSE: Final = 0.000_3
 """Seconds between two attempts to get in: a short commit takes about as long."""
 
 JOURNAL_BYTES: Final = 16 * 2**20
-"""To what the write-ahead log is cut after a large transaction; usually it stays below 6 MB."""
+"""Size to which the write-ahead log is cut after a large transaction; it is usually below 6 MB."""
 
 PRIVATE: Final = 0o600
-"""The mode of files that are made here: they are nobody else's, and a strict umask is kept."""
+"""The mode of new files: only their owner may use them, and a stricter umask still applies."""
 
 logger = logging.getLogger(__name__)
 
@@ -53,12 +53,12 @@ class Storage(ABC):
 
     @abstractmethod
     def claim(self) -> None:
-        """Become the one service here, until `release` or the end of the process.
+        """Become the only service of this log, until `release` or the end of the process.
 
         Raises
         ------
         LogLocked
-            If there is one.
+            If there is another one.
         """
 
     @abstractmethod
@@ -67,7 +67,7 @@ class Storage(ABC):
 
     @abstractmethod
     def open(self, partitions: int | None) -> Store:
-        """Connect, and create the log if there is none and `partitions` says how many."""
+        """Connect; create the log if there is none and `partitions` is given."""
 
 
 class File(Storage):
@@ -94,7 +94,7 @@ class File(Storage):
         self._warn_of_readers()
         lock = _open_beside(self.path, ".lock", os.O_RDWR)
         try:
-            # The kernel frees it when the process ends, however it ends.
+            # The kernel frees the lock when the process ends, even after a crash.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(lock, 0)
             os.pwrite(lock, b"%d\n" % os.getpid(), 0)
@@ -114,7 +114,7 @@ class File(Storage):
 
     def release(self) -> None:
         if self._lock is not None:
-            # Said aloud, for a forked child may have inherited the descriptor.
+            # Unlock explicitly: a forked child may have inherited the descriptor.
             fcntl.flock(self._lock, fcntl.LOCK_UN)
             os.close(self._lock)
             self._lock = None
@@ -137,9 +137,9 @@ class File(Storage):
     def _make_private(self) -> None:
         """Make the file for its owner alone; SQLite gives its own companions the same mode.
 
-        One that is there keeps its mode: who shares a log with others says so by chmod.
+        An existing file keeps its mode: use chmod to share a log with other users.
         """
-        with suppress(OSError):  # it is there, or SQLite says why it cannot be
+        with suppress(OSError):  # it exists, or SQLite will say why it cannot be made
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
 
     def _warn_of_readers(self) -> None:
@@ -167,11 +167,11 @@ class File(Storage):
             raise log_error(self.path, error) from error
 
     def _keep_journal(self, connection: sqlite3.Connection) -> None:
-        """Turn the write-ahead log on, with which readers and the writer do not wait."""
+        """Turn on the write-ahead log, so that readers and the writer need not wait."""
         try:
-            # First of all, so that another's database is left as it is.
+            # Check this first, to leave the database of another program unchanged.
             holds_log(connection, self.path)
-            # SQLite does not wait here while another turns it on.
+            # SQLite does not wait here while another process turns it on.
             deadline = time.monotonic() + self._busy_seconds
             _retry(partial(connection.execute, "PRAGMA journal_mode = WAL"), deadline)
             # Every commit is on the disk when it returns.
@@ -182,7 +182,7 @@ class File(Storage):
 
 
 def _bell_of(path: str) -> Bell:
-    """Return the bell that everyone in this process has for a file."""
+    """Return the bell that all users of a file in this process share."""
     with _bells_lock:
         return _bells.setdefault(os.path.realpath(path), Bell())
 
@@ -190,11 +190,11 @@ def _bell_of(path: str) -> Bell:
 class _Turnstile(Door):
     """Lets the writers of a file in one after the other.
 
-    SQLite alone lets waiters poll, and one that appends in a tight loop is always faster: a
-    service was seen to wait for seconds. So who wants to write first takes the turnstile (a lock
-    on a file of its own), waits there for SQLite's lock, and leaves the turnstile once inside.
-    Who has just been inside finds the turnstile taken, and waits behind. Writers that ignore the
-    turnstile do no harm: SQLite's lock is what counts.
+    With SQLite alone, waiters poll, and a writer that appends in a tight loop always wins. Once a
+    service waited for seconds. So a writer first takes the turnstile (a lock on a file of its own),
+    waits there for SQLite's lock, and leaves the turnstile once it has that lock. A writer that
+    comes again finds the turnstile taken and waits its turn. Writers that ignore the turnstile do
+    no harm: SQLite's lock still protects the file.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: str, busy_seconds: float) -> None:
@@ -205,7 +205,7 @@ class _Turnstile(Door):
 
     def begin(self) -> None:
         if self._look() != self._identity:
-            # SQLite would go on writing to a file that nobody can find any more.
+            # SQLite would go on writing to a file that was deleted or replaced.
             raise LogUnavailable(
                 f"{self.name} was removed or replaced while in use: put it back, and restart"
             )
@@ -217,7 +217,7 @@ class _Turnstile(Door):
         except OSError as error:
             raise LogUnavailable(f"{self.name}.turn: {error.strerror}; try again") from error
         try:
-            # SQLite's own waiting doubles its pauses, in which nobody would get in.
+            # SQLite's own waiting doubles its pauses, which would waste time.
             self.connection.execute("PRAGMA busy_timeout = 0")
             _retry(partial(self.connection.execute, "BEGIN IMMEDIATE"), deadline)
         finally:
@@ -239,7 +239,7 @@ class _Turnstile(Door):
 
 
 def _retry(attempt: Callable[[], object], deadline: float) -> None:
-    """Try until nobody is in the way, or the time is up."""
+    """Try again while another user holds the database, until the deadline."""
     while True:
         try:
             attempt()
@@ -252,7 +252,7 @@ def _retry(attempt: Callable[[], object], deadline: float) -> None:
 
 
 def _open_beside(path: str, suffix: str, mode: int) -> int:
-    """Open a companion of the log, for the same users: who can open it can hold its lock."""
+    """Open a companion file with the log's mode: each user of the log must be able to lock it."""
     try:
         allowed = stat.S_IMODE(os.stat(path).st_mode) & 0o666 if os.path.exists(path) else PRIVATE
         companion = os.open(path + suffix, mode | os.O_CREAT, allowed)
@@ -270,7 +270,7 @@ def _open_beside(path: str, suffix: str, mode: int) -> int:
 
 
 class Memory(Storage):
-    """A log in this process' memory, for tests: shared by all who are given this object."""
+    """A log in this process' memory, for tests; all users of this object share it."""
 
     def __init__(self) -> None:
         self._door = Door(

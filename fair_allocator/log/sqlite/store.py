@@ -42,7 +42,8 @@ MAX_PARTITIONS: Final = 2**19 // len(TOPICS)
 
 CHUNK_RECORDS: Final = 1_000
 CHUNK_BYTES: Final = 32 * 2**20
-"""What is read at once at most: no reader fills the memory or keeps the WAL from shrinking."""
+"""Most bytes to read at once, so that no reader fills the memory or keeps the WAL from shrinking.
+"""
 
 # The value comes last: a scan of timestamps then never reads the pages of large values.
 _SCHEMA: Final = f"""
@@ -66,7 +67,7 @@ _new = tuple.__new__  # makes a Record, whose own constructor is a Python functi
 _ROWS: Final = 25
 _INSERT: Final = "INSERT INTO records VALUES (?, ?, ?, ?)"
 _INSERT_MANY: Final = _INSERT + ", (?, ?, ?, ?)" * (_ROWS - 1)
-"""So many rows by one statement take a fifth less than by one each."""
+"""Inserting so many rows with one statement takes a fifth less time than one by one."""
 
 _READ: Final = (
     "SELECT id, timestamp, key, value FROM records WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
@@ -99,9 +100,9 @@ class Door:
     name
         What error messages call the log.
     bell
-        Rung for the topics that were appended to.
+        Rung after records were appended.
     lock
-        Held by whoever uses the connection.
+        The thread that uses the connection holds it.
     """
 
     def __init__(self, connection: sqlite3.Connection, name: str, bell: Bell) -> None:
@@ -112,18 +113,18 @@ class Door:
         self.lock = threading.RLock()
 
     def begin(self) -> None:
-        """Begin a transaction, once nobody else is in one."""
+        """Begin a transaction as soon as no other user is in one."""
         self.connection.execute("BEGIN IMMEDIATE")
 
     def close(self) -> None:
-        """Let go of what this user alone has needed."""
+        """Release what only this user has needed."""
 
 
 class Store:
     """The log's tables behind a door, for any number of threads.
 
-    Creates them with that many partitions if there are none; a number must agree with them
-    otherwise, and None takes what is there.
+    It creates them with `partitions` if there are none. Otherwise the number must be the same, and
+    None accepts any.
     """
 
     def __init__(self, door: Door, partitions: int | None) -> None:
@@ -153,7 +154,7 @@ class Store:
         found = self._partitions_found()
         if found is None and wanted is not None:
             with self.transaction():
-                # Another process may have been faster between looking and locking.
+                # Another process may have made them between our look and our lock.
                 if self._partitions_found() is None:
                     self._create(wanted)
             found = self._partitions_found()
@@ -205,7 +206,7 @@ class Store:
         self.connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
     def check(self, thorough_bytes: int) -> None:
-        """Look for damage, everywhere if the database is small, and try to write."""
+        """Look for damage, in the whole database if it is small, and try to write."""
         with self.using() as connection:
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
             (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
@@ -220,14 +221,14 @@ class Store:
             for place in {stream.start, stream.next - 1} if stream.start < stream.next else ():
                 self.read(topic, partition, place, place + 1)
         with self.transaction() as connection:
-            # A log that cannot be written is refused now rather than with the first commit.
+            # Refuse a log that cannot be written now, rather than at the first commit.
             connection.execute("UPDATE meta SET value = value")
 
     # -- transactions -------------------------------------------------------------------------
 
     @contextmanager
     def using(self) -> Iterator[sqlite3.Connection]:
-        """Hold the connection for oneself; what SQLite raises becomes one of our errors."""
+        """Hold the connection exclusively; turn SQLite's errors into ours."""
         with self._door.lock:
             if self._closed:
                 raise LogUnavailable(f"{self.name} was closed")
@@ -238,7 +239,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Hold the connection and the one right to write; all that is written counts, or none."""
+        """Hold the connection and the write lock; commit everything written within, or nothing."""
         with self.using() as connection:
             self._door.begin()
             self._appended.clear()
@@ -246,7 +247,7 @@ class Store:
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                # SQLite may have rolled back by itself; a failing rollback leaves nothing either.
+                # SQLite may have rolled back by itself. A failing rollback writes nothing either.
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise
@@ -255,7 +256,7 @@ class Store:
             self.bell.ring(topics)
 
     def version(self) -> tuple[int, int]:
-        """Return what differs whenever anyone has committed something in between."""
+        """Return a value that changes whenever any process commits something."""
         with self.using() as connection:
             (others,) = connection.execute("PRAGMA data_version").fetchone()
             return others, connection.total_changes
@@ -328,7 +329,7 @@ class Store:
             if headers:
                 require_headers(headers)
                 some.append((id, headers))
-            # What sqlite3 does to find out that bytes need no adapting takes longer than to copy.
+            # sqlite3 takes longer to find out that bytes need no adapting than a copy takes.
             key_ = None if key is None else bytearray(key)
             packed.append((id, timestamp, key_, None if value is None else bytearray(value)))
         whole = len(packed) - len(packed) % _ROWS
@@ -352,17 +353,17 @@ class Store:
         limit: int = CHUNK_RECORDS,
         room: int = CHUNK_BYTES,
     ) -> list[Record]:
-        """Return records from a position that exists on: at least one, not much above `room`."""
+        """Return records from an existing position on: at least one, about `room` bytes at most."""
         base = self.base(topic, partition)
         rows: list[Any] = []
         with self.using() as connection:
-            # First: what is trimmed in between loses its headers together with its record.
+            # Ask this first: a record that is trimmed in between loses its headers as well.
             some_have = self.headers.has_some(base + start, base + stop)
             found = connection.execute(
                 _READ_WITH_HEADERS if some_have else _READ, (base + start, base + stop, limit)
             )
             with closing(found):
-                # Never more at once than fit even if all of them are large.
+                # Fetch no more at once than fits even if all of them are large.
                 while room > 0 and (some := found.fetchmany(max(1, room // RECORD_BYTES))):
                     some = mended(some)
                     rows += some
@@ -416,7 +417,7 @@ class Store:
 
 def holds_log(connection: sqlite3.Connection, name: str) -> bool:
     """Tell whether there is a log or nothing; refuse a database of something else."""
-    # In this order: both come in one transaction, but it may be committed between the two looks.
+    # Keep this order: one transaction writes both, but it may commit between the two looks.
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     (mark,) = connection.execute("PRAGMA application_id").fetchone()
     if mark != APPLICATION_ID and (mark or tables):

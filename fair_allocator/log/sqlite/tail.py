@@ -1,4 +1,4 @@
-"""Reading on: the next records of many places, none of which starves."""
+"""Reads the next records of many places, so that no place starves."""
 
 import time
 from collections.abc import Mapping
@@ -12,19 +12,19 @@ from fair_allocator.log.sqlite.trim import cost
 
 SHORTEST_PAUSE: Final = 0.000_5
 LONGEST_PAUSE: Final = 0.005
-"""Seconds between two looks for what other processes append; an idle reader takes about 2 % of a
-core. What this process appends is seen at once (see `bell`)."""
+"""Seconds between two looks for records of other processes. An idle reader takes about 2 % of a
+core. Readers see the records of their own process at once (see `bell`)."""
 
 
 class Tail:
-    """Reads places on from their positions.
+    """Reads places from their positions on.
 
     Attributes
     ----------
     positions
         The position of each place that is read. Call `look_again` after changing one.
     read_bytes
-        How much was read since somebody set it to 0.
+        How many bytes were read since the caller last set it to 0.
     """
 
     def __init__(self, store: Store, topics: tuple[str, ...]) -> None:
@@ -37,7 +37,7 @@ class Tail:
         self._pause = SHORTEST_PAUSE
 
     def look_again(self) -> None:
-        """Forget that everything was read."""
+        """Look for records at the next poll, even if nothing has changed since the last."""
         self._seen_all_at = None
 
     def poll(self, timeout_seconds: float, limit: int) -> list[list[Record]]:
@@ -49,7 +49,7 @@ class Tail:
             blocks = self._take(limit)
             left = deadline - time.monotonic()
             if blocks and was_rung is not None:
-                # Look often for what other processes append, if that is where records come from.
+                # If the records come from other processes, look more often.
                 self._pause = LONGEST_PAUSE if was_rung else SHORTEST_PAUSE
             if blocks or left <= 0:
                 return blocks
@@ -61,7 +61,7 @@ class Tail:
         if version == self._seen_all_at:
             return []
         ends = self._store.ends(self._topics)
-        # Whoever is served goes to the end of the line, so that a limit below its length is fair.
+        # A place that was served goes to the end of the line, so that a small limit is fair.
         line = [name for name, position in self.positions.items() if position < ends[name]]
         if not line:
             self._seen_all_at = version
@@ -76,7 +76,7 @@ class Tail:
             if room <= 0:
                 break
         self.read_bytes += CHUNK_BYTES - room
-        # Not before everything was read: an error must not skip anything.
+        # Move positions only after everything was read: an error must not skip anything.
         for block in blocks:
             topic, partition, offset, *_ = block[-1]
             del self.positions[topic, partition]
@@ -85,7 +85,7 @@ class Tail:
 
 
 def _shares(backlog: Mapping[Place, int], limit: int) -> dict[Place, int]:
-    """Divide the limit evenly; what the shorter backlogs leave goes to the longer ones."""
+    """Divide the limit evenly; the rest that short backlogs leave goes to the longer ones."""
     shares = dict.fromkeys(backlog, 0)
     for rank, name in enumerate(sorted(backlog, key=backlog.__getitem__)):
         shares[name] = min(backlog[name], -(-limit // (len(backlog) - rank)))
@@ -113,4 +113,4 @@ class SqliteFollower(Follower):
         return list(chain.from_iterable(self._tail.poll(timeout_seconds, limit)))
 
     def close(self) -> None:
-        """Nothing to do: the connection is the client's."""
+        """Do nothing: the connection belongs to the client."""

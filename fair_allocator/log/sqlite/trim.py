@@ -11,13 +11,13 @@ from fair_allocator.log.base import INPUTS, JOURNAL, TOPICS, Outgoing, Place, Re
 from fair_allocator.log.sqlite.store import Store, Stream
 
 VISITS: Final = 16
-"""How many topics' partitions a commit looks at; with all of them it would slow down."""
+"""How many topics' partitions a commit looks at; looking at all of them would slow it down."""
 
 ROW_BYTES: Final = 100
-"""What a record costs beside its value, roughly."""
+"""Rough cost of a record beside its value."""
 
 SPARE_BYTES: Final = 2**20
-"""What a commit deletes beyond twice its own growth, so that a backlog shrinks."""
+"""How much a commit deletes beyond twice its own growth, so that a backlog shrinks."""
 
 _value = attrgetter("value")
 
@@ -31,15 +31,16 @@ def cost(records: Iterable[Record | Outgoing]) -> int:
 class Trimmer:
     """Deletes records that need not be kept any longer, within the commits of a service.
 
-    Trimming has two steps. A topic's partition is given a later start, which hides its records
-    at once; the rows below the start are deleted over the next commits, and their pages used
-    again. An input is never trimmed beyond what was committed, the journal only as it is told.
+    Trimming has two steps. First a topic's partition gets a later start, which hides its records
+    at once. Then the next commits delete the rows below the start, and SQLite reuses their pages.
+    An input is never trimmed beyond its committed position, and the journal only up to where the
+    service says.
 
     Parameters
     ----------
     retain_records, retain_seconds
         How many records of each topic's partition to keep, and how long; None for ever. With
-        both, a record goes when either says so.
+        both, a record is deleted as soon as either allows it.
     """
 
     def __init__(
@@ -57,17 +58,17 @@ class Trimmer:
         """Starts below which nothing is left to delete."""
 
     def step(self, grown: int, now: int) -> None:
-        """Trim a little, within a transaction; the log has grown that many bytes since the last.
+        """Trim a little, within a transaction; `grown` is the log's growth since the last step.
 
-        The work is in proportion, so that a commit is never held up by a large backlog, yet the
-        file stops growing.
+        The work is proportional to it. So a large backlog never holds up a commit, yet the file
+        stops growing.
         """
         budget = 2 * grown + SPARE_BYTES
         visited = list(islice(self._round, VISITS))
         for place, stream in self._store.streams(visited).items():
             budget -= self._visit(place, stream, budget, now)
             if budget <= 0:
-                # There is more to delete here: come back to it first.
+                # There is more to delete here: the next step begins with it.
                 return
             self._round.rotate(-1)
 
@@ -115,7 +116,7 @@ class Trimmer:
         self, topic: str, partition: int, start: int, rows: int, oldest_kept: int
     ) -> int:
         base = self._store.base(topic, partition)
-        # Only the old records at the beginning count, so it stops at the first that is not.
+        # Only the old records at the beginning count, so stop at the first younger one.
         young = self._store.connection.execute(
             "SELECT id FROM records WHERE id >= ? AND id < ? AND timestamp >= ?"
             " ORDER BY id LIMIT 1",

@@ -1,6 +1,6 @@
-"""The adapter of confluent-kafka, which is librdkafka: faster, and a binary to install.
+"""The adapter of confluent-kafka, which builds on librdkafka: faster, but a binary to install.
 
-Callbacks run within the calls of this room, on the thread that made them.
+Callbacks run during the calls of this room, on the calling thread.
 """
 
 import logging
@@ -35,7 +35,7 @@ logger = logging.getLogger("confluent_kafka")
 logger.addHandler(logging.NullHandler())
 
 FIRST_WAIT_SECONDS: Final = 0.05
-"""How long the first of several writers is waited for; the next ones twice as long each."""
+"""How long to wait for the first attempt at a writer; each next attempt may take twice as long."""
 
 
 class Confluent:
@@ -75,13 +75,13 @@ class Confluent:
         with translated():
             client = AdminClient(self._common | {"error_cb": told.append})
         settings = self._settings
-        # It waits for no transaction that may change what the group has committed.
+        # This consumer does not wait for transactions that may change the group's positions.
         asking = partial(self._consumer, settings.group, isolation_level="read_uncommitted")
         admin = Admin(client, asking, self._topics, settings.request_seconds)
         try:
-            admin.partition_counts()  # the client itself connects when it likes
+            admin.partition_counts()  # the client connects only when it is used
         except Unreachable:
-            # Only the callback is told of a wrong password or certificate, or of a dead port.
+            # Only the callback hears of a wrong password or certificate, or of a dead port.
             client.poll(0)
             for problem in told:
                 if problem.code() != KafkaError._ALL_BROKERS_DOWN:
@@ -164,8 +164,8 @@ class Confluent:
                     ),
                 )
                 try:
-                    # One that has no connection yet looks for its coordinator in 0.5 s only. The
-                    # first connection is given up when all brokers are known: so twice.
+                    # A producer without a connection looks for its coordinator only after 0.5 s.
+                    # It drops its first connection when it knows all brokers: so ask twice.
                     for _ in range(2):
                         producer.list_topics(self._topics[JOURNAL], settings.request_seconds)
                     producer.init_transactions(wait)
@@ -174,8 +174,8 @@ class Confluent:
                 except KafkaException as error:
                     if not error.args[0].retriable() or time.monotonic() > deadline:
                         raise
-                # While the broker ends what the last writer left open, it refuses a new one, who
-                # asks again after 0.5 s: another one asks sooner.
+                # While the broker ends the last writer's open transaction, it refuses a new writer.
+                # That writer would ask again after 0.5 s: a fresh one asks sooner.
                 del producer
                 wait = min(2 * wait, max(FIRST_WAIT_SECONDS, deadline - time.monotonic()))
 

@@ -34,11 +34,11 @@ _MOVES: Final = (
     KafkaError._TIMED_OUT,
     KafkaError._TRANSPORT,
 )
-"""What is answered where a broker was started anew, or is gone and its partitions have moved."""
+"""Errors after a broker restarted, or after it failed and its partitions moved."""
 
 _ATTEMPT_SECONDS: Final = 2.0
-"""How long to ask a leader, or the controller, before looking for another: the client never does
-so by itself."""
+"""How long to ask a leader, or the controller, before looking for another. The client itself never
+looks for another."""
 
 _PAUSE_SECONDS: Final = 0.02
 
@@ -91,7 +91,7 @@ class Admin:
         return found
 
     def _insist(self, ask: Callable[[], T]) -> T:
-        """Ask again while brokers may have moved, and look in between where they are now."""
+        """Ask again while leaders may have moved; in between, look where they are now."""
         deadline = time.monotonic() + self._patience
         while True:
             try:
@@ -147,7 +147,7 @@ class Admin:
             for at, future in asked.items()
         }
         if any(offset < 0 for offset in found.values()):
-            # Where a broker did not answer in time, the client has a number for it, and no error.
+            # If a broker does not answer in time, the client returns a special number, no error.
             why = "no broker said in time where partitions start or end"
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, why))
         return found
@@ -160,7 +160,7 @@ class Admin:
     def stored(self, places: Sequence[Place]) -> dict[Place, Stored]:
         wanted = [TopicPartition(self._theirs[topic], partition) for topic, partition in places]
         with translated():
-            # Not by the client for such questions: it crashes where a coordinator has moved.
+            # Do not use the admin client for this: it crashes if a coordinator has moved.
             consumer = self._consumer()
             try:
                 found = stored_of(consumer, wanted, self._patience)
@@ -172,11 +172,11 @@ class Admin:
         }
 
     def close(self) -> None:
-        """Nothing to do: the client goes with its last reference."""
+        """Do nothing: the client closes with its last reference."""
 
 
 def _is_made(future: Future[Any]) -> bool:
-    """Wait for a topic; say whether it was made now, or is there already."""
+    """Wait for a topic; return True if it was made now, False if it already existed."""
     try:
         future.result()
     except KafkaException as error:

@@ -1,11 +1,11 @@
 """Calls into the client that may never return.
 
-`send_offsets_to_transaction` and `commit_transaction` take a time to wait, but hand it to a
-background thread of librdkafka and wait for that without a limit. When a broker leaves the
-cluster, librdkafka drops what it still meant to ask it. If that was to store the positions of a
-transaction, nobody is told (2.16, `rd_kafka_txn_handle_TxnOffsetCommit`: the error that says so
-ends in a bare `return`), and the call waits for ever. So it is made on a thread of our own, which
-is left behind where it does not come back.
+`send_offsets_to_transaction` and `commit_transaction` take a timeout, but hand it to a background
+thread of librdkafka and wait for that thread without a limit. When a broker leaves the cluster,
+librdkafka drops its pending requests to it. If one of them was to store the positions of a
+transaction, the error is lost (2.16, `rd_kafka_txn_handle_TxnOffsetCommit`: the branch ends in a
+bare `return`), and the call waits for ever. So we make the call on a thread of our own, and leave
+that thread behind if the call does not return.
 """
 
 import threading
@@ -20,9 +20,9 @@ MARGIN_SECONDS: Final = 1.0
 
 
 class GrowingLimit:
-    """How long a call may take: little at first, twice as much after each that took longer.
+    """The time limit of a call: short at first, doubled after each call that took longer.
 
-    A call that will never return is given up soon, and a cluster that is only slow is waited for.
+    So a call that never returns is given up soon, and a slow cluster still gets enough time.
     """
 
     def __init__(self, least: float, most: float) -> None:
@@ -41,7 +41,7 @@ class GrowingLimit:
 class BoundedCalls:
     """Makes calls one after the other on a thread of its own, each within a limit.
 
-    After one that did not return in time it is of no more use.
+    Do not use it again after a call that did not return in time.
     """
 
     def __init__(self, name: str) -> None:
@@ -76,5 +76,5 @@ class BoundedCalls:
             raise error
 
     def close(self) -> None:
-        """Let the thread end when it has done what it does."""
+        """Let the thread end after its current call."""
         self._asked.put(None)

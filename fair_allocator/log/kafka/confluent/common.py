@@ -1,4 +1,4 @@
-"""Errors, there and here."""
+"""Translates errors of the client into those of the driver."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -51,15 +51,15 @@ COORDINATOR_MOVES: Final = (
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
 )
-"""What is answered by a cluster that was just started, or where a broker failed."""
+"""Errors of a cluster that has just started, or in which a broker failed."""
 
 
 def as_error(error: KafkaError, topic: str = "") -> DriverError:
-    """Return what the log is told of an error, about a topic perhaps."""
+    """Return the driver's error for one of the client's, naming the topic if there is one."""
     code, text = error.code(), f"{error.name()}: {error.str()}"
     if topic:
         text = f"{topic}: {text}"
-    # A consumer says it in words only: its code is that of any end of it.
+    # A consumer tells it only in the message: the code is the same for every fatal error.
     if code == KafkaError.FENCED_INSTANCE_ID or (
         code == KafkaError._FATAL and "group.instance.id" in text
     ):
@@ -75,13 +75,13 @@ def as_error(error: KafkaError, topic: str = "") -> DriverError:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Let what the client raises come out as an error of ours."""
+    """Raise the client's errors as the driver's errors."""
     try:
         yield
     except KafkaException as error:
         raise as_error(error.args[0]) from error
     except SystemError as error:
-        # It failed for good, which it raises into whatever callback comes next.
+        # The client failed for good. It raises that out of the next callback, whichever it is.
         cause = error.__cause__
         if isinstance(cause, KafkaException):
             raise as_error(cause.args[0]) from error
@@ -91,7 +91,7 @@ def translated() -> Iterator[None]:
 
 
 def insist(ask: Callable[[], T], while_: Sequence[int], patience: float) -> T:
-    """Ask again while the answer is an error that passes."""
+    """Ask again while the answer is a temporary error."""
     deadline = time.monotonic() + patience
     while True:
         try:

@@ -25,19 +25,19 @@ from fair_allocator.log.kafka.driver import (
 
 _new = tuple.__new__
 _read_headers: Final = methodcaller("headers")
-"""Fails where the client has set an error. A plain call does not, once it was made often: Python
-then leaves out the check (see `_headers`)."""
+"""Raises if the client has set an error. A plain call does not, after many calls: Python then
+skips the check (see `_headers`)."""
 
 _PASSING: Final = (
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._MAX_POLL_EXCEEDED,
     KafkaError._TRANSPORT,
 )
-"""What a consumer mentions and gets over, or follows up by a rebalance."""
+"""Errors from which a consumer recovers by itself, or which a rebalance follows."""
 
 
 _JOINED_SECONDS: Final = 2.0
-"""How long a member that leaves waits for what the group is about to decide."""
+"""How long a leaving member waits for a pending decision of the group."""
 
 
 class _Source:
@@ -59,7 +59,7 @@ class _Source:
         return self._ours[at.topic], at.partition
 
     def take(self, limit: int, timeout: float) -> dict[Place, list[Record]]:
-        """Return what has come, by place; wait for something, but not for more of it."""
+        """Return the records that have come, by place; wait for the first, but not for more."""
         messages = self.consumer.consume(limit, 0)
         if not messages:
             first = self.consumer.poll(timeout)
@@ -74,7 +74,7 @@ class _Source:
             if problem is not None:
                 self._note(message, problem)
                 continue
-            if message.partition() != partition or message.topic() != name:  # seldom: they are runs
+            if message.partition() != partition or message.topic() != name:  # rare: runs are long
                 name, partition = message.topic(), message.partition()
                 topic = self._ours[name]
                 block = blocks.setdefault((topic, partition), [])
@@ -97,10 +97,10 @@ class _Source:
 
 
 def _headers(message: Any) -> Headers:
-    """Return a message's headers; none if a name among them is no UTF-8.
+    """Return a message's headers; none if a name among them is not UTF-8.
 
-    Then the client returns a list with holes in it and an error besides, and to look at the list
-    may end the process. It calls nobody back here, so this is all that it fails of.
+    In that case the client returns a broken list and sets an error, and reading the list may crash
+    the process. No callback runs here, so this is the only possible error.
     """
     try:
         found = _read_headers(message)
@@ -110,11 +110,11 @@ def _headers(message: Any) -> Headers:
 
 
 def stored_of(consumer: Consumer, wanted: list[TopicPartition], patience: float) -> list[Any]:
-    """Return what the group of a consumer, which reads nothing, has committed."""
+    """Return what the group has committed; `consumer` belongs to it and reads nothing."""
     try:
         found = insist(partial(consumer.committed, wanted, patience), COORDINATOR_MOVES, patience)
     except KafkaException:
-        # Of a right to the group that is missing, only those who poll are told.
+        # The client reports a missing right to the group only in a poll.
         while (event := consumer.poll(0)) is not None:
             if event.error() is not None and event.error().code() not in _PASSING:
                 raise KafkaException(event.error()) from None
@@ -180,9 +180,9 @@ class Tailer:
 class GroupReader:
     """See `driver.GroupReader`.
 
-    `asking` is a second consumer of the group, which never joins. A broker answers each connection
-    in order, and a request to join only when every member has asked: on the member's connection,
-    a question for what is stored would wait for the slowest of them.
+    `asking` is a second consumer of the group, which never joins. A broker answers the requests of
+    a connection in order, and a request to join only when every member has joined. So on the
+    member's own connection, a question for stored positions would wait for the slowest member.
     """
 
     def __init__(
@@ -209,15 +209,15 @@ class GroupReader:
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._changed = True
-        # Nothing is begun with before the log says where to go on: paused or not, the client may
-        # fetch at once, and gives up where there is no such position.
+        # Assign nothing before the log gives the positions: even if paused, the client may fetch
+        # at once, and it gives up if a position does not exist.
         self._reading.clear()
         consumer.assign([])
         self._joining = False
         if self._listener is None:
-            return  # it leaves, and would wait for ever to be told who it is
-        # Of this generation, for as long as the assignment holds: asked for later, it may be that
-        # of no generation at all, which the broker does not refuse.
+            return  # it is leaving, and would wait for ever for its member id
+        # Take the proof now and keep it while the assignment holds. Later the client may return
+        # one of no generation at all, which the broker does not refuse.
         proof = consumer.consumer_group_metadata() if consumer.memberid() else None
         self._listener.assigned([self._source.ours_of(at) for at in places], proof)
 
@@ -243,7 +243,7 @@ class GroupReader:
             with translated():
                 blocks = self._source.take(limit, timeout)
         except InstanceFenced:
-            self._joining = False  # nothing will be decided for it any more
+            self._joining = False  # the group will decide nothing more for this member
             raise
         return [] if self._changed else list(blocks.values())
 
@@ -259,7 +259,7 @@ class GroupReader:
             self._read()
 
     def _read(self) -> None:
-        """Read what is to be read, from where it was left."""
+        """Read the places to be read, each from its position."""
         source = self._source
         with translated():
             source.consumer.assign(
@@ -292,8 +292,8 @@ class GroupReader:
         self._listener = None
         consumer, deadline = self._source.consumer, time.monotonic() + _JOINED_SECONDS
         with translated():
-            # An assignment that comes while the client closes lets it wait for itself for ever,
-            # and the whole process with it (librdkafka issue 4884).
+            # If an assignment arrives while the client closes, it waits for itself for ever, and
+            # the whole process hangs (librdkafka issue 4884).
             while self._joining and time.monotonic() < deadline:
                 consumer.poll(0.01)
             consumer.close()

@@ -13,8 +13,8 @@ from fair_allocator.log.kafka.confluent.common import as_error, translated
 from fair_allocator.log.kafka.driver import Appended, Membership, Place, Stored, Unreachable
 
 STORING_SECONDS: Final = 3.0
-"""How long the group's coordinator may take at first: what it does not do by then is done over, and
-where it is dead, the client may wait for ever (see `bounded`)."""
+"""How long the group's coordinator may take at first. After that we start over: if it is dead, the
+client may wait for ever (see `bounded`)."""
 
 _DROPPED: Final = (KafkaError._PURGE_INFLIGHT, KafkaError._PURGE_QUEUE)
 
@@ -42,8 +42,8 @@ class Transactions:
     def send(self, records: Sequence[Outgoing]) -> None:
         produce, topics = self._producer.produce, self._topics
         with translated():
-            # Nobody is called when they are delivered, which takes time: the client itself counts
-            # those that are not, and does not commit a transaction that had one.
+            # No delivery callback, since it takes time: the client itself notes failed records,
+            # and does not commit a transaction that has one.
             for topic, partition, key, value, headers in records:
                 fields: tuple[Any, ...] = topics[topic], value, key, partition
                 if headers:
@@ -58,7 +58,7 @@ class Transactions:
             sent = _Sent(self._producer, self._topics, records)
             self._flush()
             if sent.is_dropped():
-                self._producer.begin_transaction()  # fails, and says why this one did
+                self._producer.begin_transaction()  # raises the reason why this one failed
             return sent.offsets()
 
     def store(self, stored: Mapping[Place, Stored], membership: Membership | None) -> None:
@@ -82,7 +82,7 @@ class Transactions:
         try:
             left = self._producer.flush(self._patience)
         except SystemError as error:
-            if error.__cause__ is None:  # it failed for good and lost the reason: any call has it
+            if error.__cause__ is None:  # a fatal error without its reason: any call raises it
                 self._producer.begin_transaction()
             raise
         if left:
@@ -137,12 +137,12 @@ class _Sent:
             _produce(producer, *fields)
 
     def is_dropped(self) -> bool:
-        """Tell whether the client dropped records, as it does when their transaction has failed."""
+        """Tell whether the client dropped records because their transaction failed."""
         failures = (place.failed for place in self._places.values())
         return any(failed is not None and failed.code() in _DROPPED for failed in failures)
 
     def offsets(self) -> list[int]:
-        """Return the offset of each record; those of a place are delivered in their order."""
+        """Return the offset of each record; records of one place are delivered in order."""
         self._producer.poll(0)
         places = self._places.values()
         for place in places:
@@ -155,7 +155,7 @@ class _Sent:
 
 
 class _Delivered:
-    """Told what became of the records of one place."""
+    """Hears what became of the records of one place."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic

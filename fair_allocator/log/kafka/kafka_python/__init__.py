@@ -1,10 +1,10 @@
-"""The adapter of kafka-python, through its public interface but for what is mended.
+"""The adapter of kafka-python. It uses the public interface, except where it fixes the client.
 
-See `connections` and `lenient`.
+See `connections` and `lenient` for these fixes.
 
-Its listeners run on a thread of the client while the one that polls waits, so nothing here needs
-a lock. What a method of it does when the broker is slow or gone is in the comments: the guards of
-this room were all found by breaking things.
+Listeners run on a thread of the client while the polling thread waits, so nothing here needs a
+lock. Comments say how the client behaves when a broker is slow or gone. Every guard in this room
+comes from a failure that was seen in tests.
 """
 
 from collections.abc import Iterator, Mapping
@@ -74,7 +74,7 @@ class KafkaPython:
         return KafkaConsumer(
             **self._common,
             isolation_level="read_committed",
-            auto_offset_reset="none",  # a position that is gone is never skipped
+            auto_offset_reset="none",  # never skip a position that is gone
             enable_auto_commit=False,
             allow_auto_create_topics=False,
             metrics_enabled=False,
@@ -150,6 +150,6 @@ class KafkaPython:
 
 @contextmanager
 def _connecting() -> Iterator[None]:
-    """Let what the client raises come out as an error of ours; why there is no broker is in it."""
+    """Raise the client's errors as the driver's errors, with the reason why no broker answers."""
     with failures() as causes, translated(causes):
         yield

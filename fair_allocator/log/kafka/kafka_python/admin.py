@@ -20,13 +20,13 @@ _COORDINATOR_MOVES: Final = (
     kafka_errors.CoordinatorNotAvailableError,
     kafka_errors.NotCoordinatorError,
 )
-"""What a cluster answers that has just been started, and never had a group perhaps."""
+"""Errors of a cluster that has just started, and perhaps never had a group."""
 
 
 _NO_ID: Final = UUID(int=0)
 
 _SETTLING_SECONDS: Final = 2.0
-"""How long a broker may not have heard of a topic that another has made."""
+"""How long it may take until a broker knows a topic that another broker made."""
 
 
 class Admin:
@@ -64,7 +64,7 @@ class Admin:
             if not hidden:
                 break
             if time.monotonic() > deadline:
-                # Of an error, the client says nothing; this is the one that does not pass.
+                # The client hides errors here; this is the only one that is not temporary.
                 raise NotPermitted(f"the settings of {hidden[0]} are not shown: DESCRIBE_CONFIGS")
             time.sleep(0.1)
         return {
@@ -82,7 +82,7 @@ class Admin:
             for topic, new in topics.items()
         }
         with translated():
-            # Not by the client's own raising: that ends at the first topic, which may be there.
+            # Do not let the client raise: it would stop at the first topic, which may exist.
             answers = self._client.create_topics(wanted, raise_errors=False)["topics"]
             for answer in answers:
                 error = kafka_errors.for_code(answer["error_code"])

@@ -1,4 +1,4 @@
-"""Names and errors, there and here."""
+"""Translates names and errors between the client and the driver."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ _GONE: Final = (
 
 @contextmanager
 def translated(failures: Collection[str] = ()) -> Iterator[None]:
-    """Let what the client raises come out as an error of ours, with why connections failed."""
+    """Raise the client's errors as the driver's errors, with the reasons of failed connections."""
     try:
         yield
     except kafka_errors.FencedInstanceIdError as error:
@@ -43,7 +43,7 @@ def translated(failures: Collection[str] = ()) -> Iterator[None]:
     except _UNREACHABLE as error:
         raise Unreachable("; ".join((str(error), *failures))) from error
     except kafka_errors.KafkaError as error:
-        # A producer that is of no more use says why in what its error carries.
+        # A producer that failed for good carries the reason in the arguments of its error.
         causes = (error, *error.args)
         if any(isinstance(cause, kafka_errors.AuthorizationError) for cause in causes):
             raise NotPermitted(str(error)) from error

@@ -1,7 +1,7 @@
-"""What a client of kafka-python talks through: mended from outside, and why it could not connect.
+"""The connections of a kafka-python client, with three fixes, and the reasons of failures.
 
-Three things are changed, in two subclasses of the client's own classes. All of it rests on what
-one version does, so that version is pinned, and another one warns as soon as it is imported.
+The fixes are in two subclasses of the client's own classes. They depend on the behaviour of one
+version. So that version is pinned, and importing another one gives a warning.
 
 - *A dead coordinator.* A transactional producer asks `await_ready` whether it can talk to its
   coordinator. If not, it means to look for the new coordinator and to queue its request again,
@@ -30,13 +30,13 @@ KNOWN_VERSION: Final = "3.0.12"
 """The version of kafka-python that these classes mend."""
 
 METADATA_PAUSE_MS: Final = 10
-"""Between two looks at where topics are: at a start every client has two or three of them."""
+"""Pause between two looks at where topics are; a starting client looks two or three times."""
 
 NOT_READY_PAUSE_MS: Final = 20
-"""After a coordinator was found not ready: who looks for the next one does so without a pause."""
+"""Pause after a coordinator was not ready: the client itself looks for the next without a pause."""
 
 _TIME_IS_UP: Final = (kafka_errors.KafkaTimeoutError, kafka_errors.RequestTimedOutError)
-"""What an attempt ends with that was begun late, whatever the ones before it failed of."""
+"""Errors of an attempt that began too late; they hide why the earlier attempts failed."""
 
 
 def warn_of_version(version: str) -> None:
@@ -80,13 +80,13 @@ class _Connections(KafkaNetClient):  # type: ignore[misc]
 
 
 def connections(**configs: Any) -> KafkaNetClient:
-    """Make what a client talks through."""
+    """Make the connections of a client."""
     return _Connections(**configs)
 
 
 @contextmanager
 def failures() -> Iterator[Collection[str]]:
-    """Yield why connections fail meanwhile, which a client tells its log and nobody else."""
+    """Yield why connections fail meanwhile; a client reports that only to its logger."""
     heard = _Failures()
     log = logging.getLogger("kafka.net")
     log.addHandler(heard)
@@ -97,7 +97,7 @@ def failures() -> Iterator[Collection[str]]:
 
 
 class _Failures(logging.Handler):
-    """Hears of errors; keeps the latest, each once."""
+    """Collects logged errors; keeps the latest, each once."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

@@ -1,8 +1,8 @@
-"""Records whose header names are no UTF-8, which Kafka lets producers of other languages send.
+"""Reads records whose header names are not UTF-8. Producers in other languages can send them.
 
-The client takes such a record for damage and never gets past it, so that one producer would stop
-the service for good. No setting of the client reaches the class that reads records, so it is
-replaced as a whole, for every consumer of the process. It reads all other records as before.
+The client treats such a record as damaged and never gets past it, so one producer could stop the
+service for good. No setting of the client reaches the class that reads records. So we replace this
+class for every consumer of the process. It reads all other records as before.
 """
 
 from typing import Any, Final
@@ -14,7 +14,7 @@ _read: Final = DefaultRecordBatch._read_msg
 
 
 class _Bytes(bytearray):
-    """Bytes that can be read as text whatever they are."""
+    """Bytes that always decode as text."""
 
     def __getitem__(self, at: Any) -> Any:
         found = super().__getitem__(at)
@@ -25,7 +25,7 @@ class _Bytes(bytearray):
 
 
 class LenientBatch(DefaultRecordBatch):  # type: ignore[misc]
-    """A batch in which a name that cannot be read does not hide its record."""
+    """A batch that returns a record even if the name of a header is not UTF-8."""
 
     _buffer: Any
 

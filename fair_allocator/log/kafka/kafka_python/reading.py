@@ -36,7 +36,7 @@ class Reader:
         return _records(found, *place), position
 
     def rest(self) -> None:
-        """Nothing to do: the client fetches only when it is polled."""
+        """Do nothing: the client fetches only when it is polled."""
 
     def close(self) -> None:
         with translated():
@@ -112,8 +112,8 @@ class GroupReader:
         self._listener: GroupListener | None = listener
         self._changed = False
         topics = [names.theirs[topic] for topic in INPUTS]
-        # The client must know the topics before it joins, and look at them once more after it
-        # subscribed: else it finds them changed, joins a second time, and may hang in it.
+        # The client must know the topics before it joins, and look at them again after it has
+        # subscribed. Otherwise it finds them changed, joins a second time, and may hang.
         for topic in topics:
             consumer.partitions_for_topic(topic)
         consumer.subscribe(topics, listener=_Listener(self))
@@ -128,12 +128,12 @@ class GroupReader:
 
     def assigned(self, places: Sequence[TopicPartition]) -> None:
         self._changed = True
-        # Paused, and with a position, so that it asks for none: the log knows where to go on.
+        # Pause and set a position, so that the client asks for none: the log gives the real one.
         self._consumer.pause(*places)
         for place in places:
             self._consumer.seek(place, 0)
-        # Taken now and kept while the assignment holds: asked for later, it may be that of no
-        # generation at all, which the broker takes for a member of no group and lets commit.
+        # Take the proof now and keep it while the assignment holds. Later the client may return
+        # one of no generation, which the broker treats as no group member and lets commit.
         now = self._consumer.group_metadata()
         proof = None if now.generation_id < 0 else now
         if self._listener is not None:
@@ -176,7 +176,7 @@ class GroupReader:
         with translated():
             for place in places:
                 left = milliseconds(max(0.0, deadline - time.monotonic()))
-                # Without a time it would ask for ever.
+                # Without a timeout it would ask for ever.
                 stored = self._consumer.committed(
                     self._names.place(place), metadata=True, timeout_ms=left
                 )
@@ -190,7 +190,7 @@ class GroupReader:
             if wait:
                 self._consumer.commit(positions)
             else:
-                # All that is allowed while the group is rearranged; what comes of it is not asked.
+                # Only this is allowed during a rebalance; nobody waits for the result.
                 self._consumer.commit_async(positions, callback=lambda _offsets, _result: None)
 
     def close(self) -> None:

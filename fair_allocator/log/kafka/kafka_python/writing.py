@@ -21,7 +21,7 @@ class NoKey:
 
 
 class KeySerializer(Serializer):  # type: ignore[misc]
-    """Leaves keys as they are, and knows what stands for none."""
+    """Leaves keys as they are, and turns `NoKey` into no key."""
 
     def serialize(self, _topic: str, _headers: Any, data: Any) -> bytes | None:
         return None if data is NoKey else data
@@ -92,7 +92,7 @@ class Writer:
 def _sent(
     producer: KafkaProducer, names: Names, records: Sequence[Outgoing] | Sequence[Appended]
 ) -> list[Any]:
-    """Send records; return what will tell what became of each."""
+    """Send records; return a future for each."""
     send, theirs, futures = producer.send, names.theirs, []
     for topic, partition, key, value, headers, *timestamp in records:
         some_key = NoKey if value is None and key is None else key
