@@ -225,7 +225,7 @@ def _stop_on_signal() -> Iterator[_Stop]:
             raise KeyboardInterrupt
         stop.asked = True
 
-    # Only the main thread may ask for signals; any other is ended by whoever started it.
+    # Only the main thread may ask for signals; any other thread is ended by its creator.
     numbers = (signal.SIGINT, signal.SIGTERM) if current_thread() is main_thread() else ()
     before = {number: signal.signal(number, ask) for number in numbers}
     try:

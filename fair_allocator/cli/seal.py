@@ -31,7 +31,7 @@ def add(subparsers: Subparsers) -> None:
         "seal",
         "sign what was published so far",
         "Reads the assignments topic, checks its hash chains, and signs where they end, with\n"
-        "Ed25519. Whoever has the public key can prove later, with `audit --verify-key`, that\n"
+        "Ed25519. With the public key, anyone can prove later (`audit --verify-key`) that\n"
         "nothing was changed, dropped or inserted up to there. Keep the seals where those who\n"
         "can write to the log cannot. Exits 1, and signs nothing, if a chain is broken or does\n"
         "not go on from the seals that are in the file already.",

@@ -69,7 +69,7 @@ class FakeServer:
     # -- what a test arranges -------------------------------------------------------------------
 
     def give_next(self, pool: str, *arms: str) -> None:
-        """Let the pool's next request get these arms, whoever's turn it is."""
+        """Let the pool's next request get these arms, whatever the order of turns."""
         self._pools[pool].give_next(arms)
 
     def fail_next(

@@ -40,7 +40,7 @@ tolerance = 0            # no arm ever falls short of its entitlement by a whole
 learner = "ucb1"         # or a table: { name = "ucb1" }
 reward_timeout = 86400   # seconds; without it a reward is waited for for ever
 
-[pools.tasks.arms]       # what each is guaranteed; the rest goes to whoever the learner prefers
+[pools.tasks.arms]       # minimum shares; the learner gives out the rest
 ann = 0.2
 bob = "1/4"
 cyd = 0

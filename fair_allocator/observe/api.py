@@ -1,4 +1,4 @@
-"""The JSON of the page and of whoever wants to read it by a program.
+"""The JSON that the page and other programs read.
 
 Names are whatever producers chose to send: they are data here, and text on the page.
 """

@@ -41,7 +41,7 @@ class Observer(Probe):
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.errors = 0
-        """Views that failed; whoever reads them adds its own."""
+        """How many views failed here; the reporter counts its own."""
         self.spent = 0.0
         """Seconds of the loop's time that the last view took."""
         self.started = monotonic()

@@ -46,9 +46,9 @@ class Reporter(Collector):
     As a collector it yields the metrics of the stream; those of the pools are text already.
 
     How often there is a new digest depends on what digests cost, never on what is asked of them:
-    nobody can keep the others from news. `pacing` is for whoever answers clients: it is told what
-    each client's answers cost, and says when it may have another. `more` has metrics of others,
-    which are shown beside its own.
+    no client can keep the others from news. The code that answers clients tells `pacing` what each
+    client's answers cost, and `pacing` says when the client may have another. `more` has the
+    metrics of other parts, which are shown beside its own.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Reporter(Collector):
         ProcessCollector(registry=self._registry)
 
     def close(self) -> None:
-        """Let whoever waits for the loop go on without it."""
+        """End every wait for the loop."""
         self._observer.close()
 
     def digest(self, max_age: float = FRESH_SECONDS) -> Digest:

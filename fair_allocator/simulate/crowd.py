@@ -1,7 +1,7 @@
 """A crowd: workers who are there for some requests only, and contestants for serving them.
 
 Every contestant meets the same requests: the same workers are there, and the same worker would
-earn the same reward for the same request, whoever is chosen.
+earn the same reward for the same request, no matter which contestant chooses them.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -246,7 +246,7 @@ class Connection(HttpToolsProtocol):
         if self.transport is not None:
             self.transport.abort()
         else:
-            # Only whoever makes the transport may close the socket; it is told by this.
+            # The code that makes the transport closes the socket, and notices this first.
             with suppress(OSError):
                 self._accepted.shutdown(socket.SHUT_RDWR)
 
