@@ -64,7 +64,7 @@ class Watchdog:
         former = {
             number: signal.signal(number, _heard)
             for number in _SIGNALS
-            if signal.getsignal(number) is not signal.SIG_IGN  # as nohup has it
+            if number != signal.SIGHUP or not _is_ignored(number)  # as nohup has it
         }
         former_wake = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         thread.start()
@@ -109,6 +109,10 @@ class Watchdog:
             logger.info("%s: draining; once more ends at once, and loses nothing", number.name)
         elif now - self._stopped_at > ONE_MOMENT:
             os._exit(128 + number)
+
+
+def _is_ignored(number: signal.Signals) -> bool:
+    return signal.getsignal(number) is signal.SIG_IGN
 
 
 def _heard(_number: int, _frame: object) -> None:

@@ -120,6 +120,16 @@ def test_signals_of_one_moment_count_as_one() -> None:
     assert signal.getsignal(signal.SIGTERM) is former
 
 
+@pytest.mark.parametrize(("number", "heard"), [(signal.SIGINT, True), (signal.SIGHUP, False)])
+def test_only_a_hangup_stays_ignored_as_nohup_has_it(number: signal.Signals, heard: bool) -> None:
+    former = signal.signal(number, signal.SIG_IGN)  # as a shell has SIGINT in the background
+    try:
+        with Watchdog(600, 600).over(lambda: None):
+            assert (signal.getsignal(number) is not signal.SIG_IGN) is heard
+    finally:
+        signal.signal(number, former)
+
+
 # -- a loop that is stuck -----------------------------------------------------------------------
 
 
