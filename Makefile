@@ -77,6 +77,7 @@ bench: $(READY) programs quix  ## Measure everything, compiled; on a quiet machi
 	$(BIN)/python -m benchmarks.embedded
 	$(BIN)/python -m benchmarks.requests
 	$(BIN)/python -m benchmarks.memory
+	$(BIN)/python -m benchmarks.http
 	$(BIN)/python -m benchmarks.observe
 	$(BIN)/python -m benchmarks.slow_clients
 	$(BIN)/python -m benchmarks.kafka --delivery exactly_once at_least_once --quix $(QUIX)/bin/python
