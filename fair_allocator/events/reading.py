@@ -27,11 +27,8 @@ def read_request(value: bytes) -> dict[str, Any]:
     ValidationError
         If it is none.
     """
-    try:
-        event = _parse(value)
-    except ValueError:
-        return _check_request(value)
-    if type(event) is dict and _is_usual_request(event):
+    event = _object(value)
+    if event is not None and _is_usual_request(event):
         return event
     return _check_request(value)
 
@@ -44,13 +41,19 @@ def read_reward(value: bytes) -> dict[str, Any]:
     ValidationError
         If it is none.
     """
+    event = _object(value)
+    if event is not None and _is_usual_reward(event):
+        return event
+    return _check_reward(value)
+
+
+def _object(value: bytes) -> dict[str, Any] | None:
+    """Return the JSON object that a value is, None if it is something else."""
     try:
         event = _parse(value)
     except ValueError:
-        return _check_reward(value)
-    if type(event) is dict and _is_usual_reward(event):
-        return event
-    return _check_reward(value)
+        return None
+    return event if type(event) is dict else None
 
 
 def _is_usual_request(event: dict[str, Any]) -> bool:

@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,6 +11,7 @@ from fair_allocator.cli import main
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.simulate import drawing, spread
 from fair_allocator.simulate.advice import Advice, advise, check, read_pairs
+from tests.support.pictures import kept_pictures
 
 Capture = pytest.CaptureFixture[str]
 
@@ -64,13 +64,7 @@ def test_regret_rises_with_the_sum_of_the_quotas(advice: Advice) -> None:
 def test_a_legend_names_only_what_is_in_view(
     advice: Advice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn: list[Any] = []
-
-    def keep(picture: object, _stem: Path) -> list[Path]:
-        drawn.append(picture)
-        return []
-
-    monkeypatch.setattr(drawing, "save", keep)
+    drawn = kept_pictures(monkeypatch)
     curves = advice.by_tolerance
     near = replace(curves["fair-ucb"], mean=[cost + 1 for cost in curves["fair-ucb"].mean])
     drawing.draw_advice(replace(advice, by_sum=curves | {"fair-ucb bound": near}), tmp_path)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from fractions import Fraction
 from math import log, pi
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,6 +30,7 @@ from fair_allocator.simulate.regret import (
     ucb1_bounds,
 )
 from fair_allocator.simulate.writing import report
+from tests.support.pictures import kept_pictures
 
 Capture = pytest.CaptureFixture[str]
 
@@ -206,13 +206,7 @@ def test_a_curve_agrees_only_if_it_surely_moves_as_the_paper_says(
 def test_both_lines_of_the_deficits_are_in_view(
     deficits: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn: list[Any] = []
-
-    def keep(picture: object, _stem: Path) -> list[Path]:
-        drawn.append(picture)
-        return []
-
-    monkeypatch.setattr(drawing, "save", keep)
+    drawn = kept_pictures(monkeypatch)
     drawing.draw_paper(cost([900.0, 100.0], deficits), tmp_path)
     low, high = drawn[0].axes[1].get_ylim()
     assert low < min(deficits) < max(deficits) < high

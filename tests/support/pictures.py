@@ -1,0 +1,20 @@
+"""Looking at pictures instead of writing them to files."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fair_allocator.simulate import drawing
+
+
+def kept_pictures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return a list that gets every picture that would be saved."""
+    drawn: list[Any] = []
+
+    def keep(picture: object, _stem: Path) -> list[Path]:
+        drawn.append(picture)
+        return []
+
+    monkeypatch.setattr(drawing, "save", keep)
+    return drawn
