@@ -1,7 +1,7 @@
 # Two commands do everything: `make demo` and `make test`. Each sets up what it needs.
 # `make check` is the quick part of `make test`; docs/testing.md says more.
 .DEFAULT_GOAL := help
-.PHONY: help setup programs check test flaky lint types docs demo quix bench clean
+.PHONY: help setup programs check test flaky lint types docs site demo quix bench clean
 
 PYTHON ?= python3.11
 VENV   ?= .venv
@@ -49,13 +49,16 @@ docs: $(READY)  ## Write docs/api.md and docs/configuration.md from the sources
 	$(BIN)/python -m scripts.configuration > docs/configuration.new
 	mv docs/configuration.new docs/configuration.md
 
-check: lint types  ## Lint, types and the fast tests: no Java, no browser
+site: $(READY)  ## Build the pages into a site, build/site; a warning is an error
+	$(BIN)/sphinx-build -q -W --keep-going -j 2 -c docs -d build/doctrees . build/site
+
+check: lint types site  ## Lint, types, the site and the fast tests: no Java, no browser
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not heavy and not slow"
 
 flaky: $(READY) programs  ## Run TESTS (default: all) TIMES times, idle and busy, and say what failed
 	$(BIN)/python -m tests.flaky --times $(TIMES) $(FLAKY) $(TESTS)
 
-test: programs lint types  ## Lint, types and the whole test suite
+test: programs lint types site  ## Lint, types, the site and the whole test suite
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=10
 
 demo: $(READY)  ## See it at work
@@ -86,4 +89,4 @@ bench: $(READY) programs quix  ## Measure everything, compiled; on a quiet machi
 	$(BIN)/python -m benchmarks.takeover --client confluent
 
 clean:  ## Remove what was built
-	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

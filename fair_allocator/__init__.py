@@ -38,4 +38,4 @@ __all__ = [
 
 find_more(installed_learners)
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

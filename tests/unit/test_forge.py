@@ -37,7 +37,7 @@ def valid(schema: str, *paths: Path) -> None:
 
 
 def test_the_workflows_are_valid() -> None:
-    assert len(WORKFLOWS) == 3
+    assert len(WORKFLOWS) == 4
     valid("github-workflows", *WORKFLOWS)
 
 
