@@ -12,7 +12,7 @@ everything is published. The journal is the truth.
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -176,7 +176,7 @@ class AtLeastOnce(Commits):
                     error,
                 )
 
-    def forget(self, partitions: Iterable[int]) -> None:
+    def forget(self, partitions: Collection[int]) -> None:
         super().forget(partitions)
         self._unpublished.difference_update(partitions)
 

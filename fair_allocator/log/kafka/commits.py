@@ -1,7 +1,7 @@
 """How decisions become durable: the common part of both modes of delivery."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from fair_allocator.log.base import INPUTS, JOURNAL, Committed, Mark, Outgoing, unmarked
 from fair_allocator.log.kafka.claim import claim
@@ -33,6 +33,8 @@ class Commits(ABC):
         Proof of membership in the generation that assigned the partitions; None if there is none.
     is_joining
         True during a rebalance: the member id may have changed.
+    is_replaced
+        True once another process has this instance's place: what is open may be that process's.
     known
         What was last committed for a partition, where that is certain.
     journal_ends
@@ -54,6 +56,7 @@ class Commits(ABC):
     ) -> None:
         self.membership: Membership | None = None
         self.is_joining = False
+        self.is_replaced = False
         self.known: dict[int, Committed] = {}
         self.journal_ends: dict[int, int] = {}
         self.passed: dict[Place, range] = {}
@@ -94,7 +97,7 @@ class Commits(ABC):
 
     @abstractmethod
     def publish_rest(self) -> None:
-        """Publish what a half-failed commit left unpublished, as far as that is possible now."""
+        """Finish what a failed commit left unpublished or open, as far as that is possible now."""
 
     @abstractmethod
     def drop(self) -> None:
@@ -185,7 +188,7 @@ class Commits(ABC):
             raise DriverError(f"group {self._settings.group!r} is being rearranged")
         self.group.store(stored, wait=wait)
 
-    def forget(self, partitions: Iterable[int]) -> None:
+    def forget(self, partitions: Collection[int]) -> None:
         """Forget partitions that now belong to another instance."""
         for partition in partitions:
             self.known.pop(partition, None)

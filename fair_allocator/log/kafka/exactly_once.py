@@ -5,8 +5,8 @@ assigned the partitions. So it succeeds only while the group's coordinator regar
 their owner. An instance that was thought dead and comes back is refused.
 """
 
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing, suppress
 
 from fair_allocator.log.base import JOURNAL, Committed, Outgoing
 from fair_allocator.log.kafka.commits import Commits
@@ -104,7 +104,16 @@ class ExactlyOnce(Commits):
         """Nothing to do: positions are a part of every commit."""
 
     def publish_rest(self) -> None:
-        """Nothing to do: a commit fails as a whole."""
+        """End the transaction that a failed commit left open: readers wait behind it."""
+        if not self.is_replaced:
+            with suppress(DriverError):  # the broker ends it after kafka.transaction_seconds
+                self._settled()
+
+    def forget(self, partitions: Collection[int]) -> None:
+        """Forget partitions, and do not let their new owners wait for a transaction of ours."""
+        super().forget(partitions)
+        if partitions:
+            self.publish_rest()
 
     def drop(self) -> None:
         self._has_begun = False

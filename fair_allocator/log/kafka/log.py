@@ -244,6 +244,7 @@ class KafkaLog(Log):
         """
         lasting = max(RIVAL_SECONDS, RIVAL_SESSIONS * self._settings.session_seconds)
         if time.monotonic() - self._replaced_at < lasting:
+            self._commits.is_replaced = True
             return True
         replaced = self._group
         try:
