@@ -13,7 +13,7 @@ from tests.crash.simulation import simulate
 
 pytestmark = pytest.mark.slow
 
-SEEDS = int(os.environ.get("CRASH_SEEDS", "2000"))
+SEEDS = int(os.environ.get("CRASH_SEEDS", "900"))
 BLOCK = 150
 
 OTHERS = {

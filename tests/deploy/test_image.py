@@ -3,114 +3,18 @@
 import os
 import re
 import shlex
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
 
 import pytest
 
-from tests.deploy.files import DEPLOY, ROOT
-from tests.deploy.processes import DEADLINE, awaited, environment, fetched, running
-from tests.deploy.wheels import BUILT_SOON
-from tests.support.needs import lacks, needs
+from tests.deploy.files import ROOT
+from tests.deploy.images import PREFIX, Image, arguments
+from tests.deploy.processes import DEADLINE, awaited, fetched, running
 from tests.support.pace import scaled
 from tests.support.ports import free_port
 
-pytestmark = pytest.mark.xdist_group("image")
-
-STEPS: Final = [
-    tuple(line.split(maxsplit=1))
-    for line in (DEPLOY / "Dockerfile").read_text("utf-8").replace("\\\n", " ").splitlines()
-    if line and not line.startswith("#")
-]
-PREFIX: Final = "/opt/fair-allocator"
-SYSTEM_PYTHON: Final = Path("/usr/bin/python3.11")
-"""Which anybody may run; that of the tests may lie where only its owner looks."""
-
-
-def arguments(instruction: str) -> list[str]:
-    return [text for name, text in STEPS if name == instruction]
-
-
-class Image:
-    """What the build leaves in a folder that stands for the image's root."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.program = root / PREFIX[1:] / "bin" / "fair-allocator"
-        self.configuration = root / "fair-allocator.toml"
-        # Only root may become somebody else.
-        user = int(arguments("USER")[0].split(":")[0])
-        self.user = user if os.getuid() == 0 and SYSTEM_PYTHON.exists() else None
-
-    def run(self, *command: str) -> str:
-        done = subprocess.run(
-            [self.program, *command],
-            env={"FAIR_ALLOCATOR_CONFIG": str(self.configuration)},
-            cwd="/",
-            user=self.user,
-            group=self.user,
-            extra_groups=None if self.user is None else [],
-            capture_output=True,
-            text=True,
-            timeout=scaled(DEADLINE),
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-
-@pytest.fixture(scope="module")
-def image() -> Iterator[Image]:
-    # Not pytest's own folder, which nobody but its owner may enter.
-    with TemporaryDirectory(prefix="fair-allocator-image-") as folder:
-        root = Path(folder)
-        root.chmod(0o755)
-        image = Image(root)
-        build(image)
-        yield image
-
-
-def build(image: Image) -> None:
-    """Do what the Dockerfile's first stage does, with its paths below the root."""
-    source = image.root / "source"
-    source.mkdir()
-    for text in arguments("COPY")[:2]:
-        *names, target = text.split()
-        for name in names:
-            copy(ROOT / name, source / target / name if target == "./" else source / target)
-    compiler, step = arguments("RUN")
-    assert " gcc " in compiler
-    needs("gcc")
-    python = image.root / "bin" / "python"
-    python.parent.mkdir()
-    base = SYSTEM_PYTHON if SYSTEM_PYTHON.exists() else sys.executable
-    python.write_text(
-        f'#!/bin/sh\ncase "$2" in pip) exec {sys.executable} "$@";; *) exec {base} "$@";; esac\n'
-    )
-    python.chmod(0o755)
-    done = subprocess.run(
-        step.replace(PREFIX, str(image.root / PREFIX[1:])),
-        shell=True,
-        cwd=source,
-        env=environment(PATH=f"{python.parent}:{os.environ['PATH']}", **BUILT_SOON),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    copy(DEPLOY / "fair-allocator.toml", image.configuration)
-
-
-def copy(source: Path, target: Path) -> None:
-    if source.is_dir():
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-    else:
-        shutil.copy(source, target)
+pytestmark = pytest.mark.xdist_group("compiled")
 
 
 def test_what_the_image_copies_is_let_through_to_the_build() -> None:
@@ -135,11 +39,7 @@ def test_the_image_starts_the_program_that_is_installed(image: Image) -> None:
 
 
 def test_what_is_installed_is_compiled(image: Image) -> None:
-    program = SYSTEM_PYTHON if SYSTEM_PYTHON.exists() else Path(sys.executable)
-    code = "import sysconfig; print(sysconfig.get_path('include'))"
-    headers = subprocess.run([program, "-c", code], capture_output=True, text=True, check=True)
-    if not (Path(headers.stdout.strip()) / "Python.h").exists():
-        lacks(f"no headers of {program}: scripts/debian-packages installs them as root")
+    image.require_compiled()
     assert image.run("--version").strip().endswith("(compiled)")
 
 
