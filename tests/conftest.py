@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.broker.choice import shared_broker
 from tests.support.broker.evidence import (
@@ -40,6 +41,13 @@ DYING: Final = ("test_outage", "test_start", "test_remade_topics")
 
 ON_KAFKA: Final = ("kafka", "confluent")
 """What the parameters of tests that ask for a broker only when they run begin with."""
+
+
+# How long an example takes depends on what else the machine does; and all runs see the same ones.
+settings.register_profile(
+    "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("steady")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -47,7 +47,13 @@ def play(seed: int, inputs: int, progress: Callable[[int], None] = lambda _count
     )
     outcome = Outcome()
     with SqliteClient(memory, 1) as client, SqliteLog(memory) as log:
-        service = Service(log, settings, wall=lambda: clock[0], sleep=lambda _: None)
+        service = Service(
+            log,
+            settings,
+            wall=lambda: clock[0],
+            monotonic=lambda: clock[0],
+            sleep=lambda _: None,
+        )
         log.open(service)
         for number in range(0, inputs, BATCH):
             clock[0] += rng.random() * 5

@@ -33,7 +33,11 @@ FLAGS = (
 
 
 class Visitor:
-    """Opens pages; whatever the browser says against them is a complaint."""
+    """Opens pages; whatever the browser says against them is a complaint.
+
+    A test that ends a server itself leaves the pages before, with `with`: a page that finds its
+    server gone tries again after a second, and the browser complains.
+    """
 
     def __init__(self, browser: Browser) -> None:
         self.complaints: list[str] = []
@@ -59,9 +63,16 @@ class Visitor:
         self.complaints.append(f"a dialog: {dialog.message}")
         dialog.dismiss()
 
+    def __enter__(self) -> "Visitor":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
     def leave(self) -> None:
-        for context in self._contexts:
-            context.close()
+        """Close all pages."""
+        while self._contexts:
+            self._contexts.pop().close()
 
 
 @pytest.fixture(scope="session")

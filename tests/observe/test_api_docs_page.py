@@ -63,7 +63,7 @@ def test_an_operation_is_called_and_its_answer_is_shown_as_text(
 
 def test_a_token_is_sent_with_the_call(tmp_path: Path, visit: Visitor) -> None:
     access = Access(Tokens([Token.of("asker", [Right.ASK], "secret")]))
-    with watched(tmp_path, POOLS, access=access, api=True) as site:
+    with watched(tmp_path, POOLS, access=access, api=True) as site, visit:
         page = visit(f"{site.url}docs")
         asking = opened(page, ASKING)
         asking.get_by_role("button", name="Send").click()

@@ -14,7 +14,7 @@ from tests.support.pace import scaled
 def test_the_demo_is_watched_while_it_runs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fair_allocator", "demo", "--no-plot", "--rate", "400"]
     with subprocess.Popen(
-        [*command, "--requests", "6000", "--scenario", "wireless"],
+        [*command, "--requests", "60000", "--scenario", "wireless"],
         stdout=subprocess.PIPE,
         text=True,
         cwd=tmp_path,

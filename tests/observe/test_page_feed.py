@@ -162,7 +162,7 @@ def test_a_pool_that_nobody_watches_notes_nothing(site: Watched, visit: Visitor)
 
 
 def test_a_token_with_the_right_to_read_is_enough(tmp_path: Path, visit: Visitor) -> None:
-    with watched(tmp_path, {"crew": CREW}, access=reading("secret")) as site:
+    with watched(tmp_path, {"crew": CREW}, access=reading("secret")) as site, visit:
         page = visit(f"{site.url}#pool=crew")
         page.get_by_label("This service asks for a token").fill("secret")
         page.get_by_role("button", name="Watch").click()

@@ -18,7 +18,7 @@ def test_the_keyboard_stays_on_its_row_when_the_list_is_reordered(
     tmp_path: Path, visit: Visitor
 ) -> None:
     arms = {"a": "1/2", "b": 0}
-    with watched(tmp_path, {name: {"arms": arms} for name in ("p", "q", "r", "s")}) as site:
+    with watched(tmp_path, {name: {"arms": arms} for name in ("p", "q", "r", "s")}) as site, visit:
         page = visit(f"{site.url}#pool=p")
         page.get_by_role("search", name="Pools").get_by_label("Order").select_option("rounds")
         expect(page.locator("#pool-table tbody tr")).to_have_count(4)
@@ -42,7 +42,7 @@ def test_the_keyboard_stays_on_its_row_when_the_list_is_reordered(
 def test_pools_of_one_name_are_told_apart_by_their_partition(
     tmp_path: Path, visit: Visitor
 ) -> None:
-    with watched(tmp_path, partitions=2, partitioner="none") as site:
+    with watched(tmp_path, partitions=2, partitioner="none") as site, visit:
         for partition, arms in enumerate(({"left": "1/2"}, {"right": "1/2"})):
             control = {"pool": "p", "action": "configure", "arms": arms}
             value = json.dumps(control).encode()

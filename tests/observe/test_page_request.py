@@ -117,7 +117,7 @@ def test_hostile_names_are_only_ever_text(site: Watched, visit: Visitor) -> None
 
 
 def test_without_the_api_the_page_says_so(tmp_path: Path, visit: Visitor) -> None:
-    with watched(tmp_path, {"crew": CREW}) as site:
+    with watched(tmp_path, {"crew": CREW}) as site, visit:
         page = visit(link(site, "crew", "r1"))
         expect(state(page)).to_contain_text("The HTTP API is off here")
         visit.complaints.clear()  # the 404
@@ -128,7 +128,7 @@ def test_a_token_that_may_only_read_is_told_what_it_lacks(tmp_path: Path, visit:
         Token.of("reader", [Right.READ], "only-reads"),
         Token.of("asker", [Right.READ, Right.ASK], "may-ask"),
     ]
-    with watched(tmp_path, {"crew": CREW}, access=Access(Tokens(tokens)), api=True) as site:
+    with watched(tmp_path, {"crew": CREW}, access=Access(Tokens(tokens)), api=True) as site, visit:
         site.ask("crew", "r1")
         for token, said in (
             ("only-reads", "Not shown: this token does not have the right to ask."),

@@ -84,7 +84,7 @@ def test_the_oldest_requests_that_wait_are_listed(site: Watched, visit: Visitor)
 
 def test_what_waits_for_another_arm_says_instead_of_whom(tmp_path: Path, visit: Visitor) -> None:
     pair = {"arms": {"ann": 0, "bob": 0}, "requests": "any", "reassign": True}
-    with watched(tmp_path, {"pair": pair}) as site:
+    with watched(tmp_path, {"pair": pair}) as site, visit:
         page = visit(f"{site.url}#pool=pair")
         site.control("pair", "sleep", arms=["bob"])
         expect(state(page, "bob")).to_have_text("asleep")

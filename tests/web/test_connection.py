@@ -139,7 +139,8 @@ def trickle(client_socket: socket.socket, content: bytes, ending: threading.Even
 
 @pytest.mark.parametrize("part", ["head", "body", "chunks", "trailer"])
 def test_a_client_that_trickles_is_cut_off_however_many_bytes_come(part: str) -> None:
-    bounds = Bounds(head_seconds=0.3, body_seconds=0.3, linger_seconds=0.1)
+    # The head begins with the connection: one that has sent nothing by then is told nothing.
+    bounds = Bounds(head_seconds=scaled(1), body_seconds=0.3, linger_seconds=0.1)
     first = {
         "head": "GET /x HTTP/1.1\r\nX: ",
         "body": "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n",
@@ -163,7 +164,7 @@ def test_a_client_that_trickles_is_cut_off_however_many_bytes_come(part: str) ->
 
 
 def test_a_client_that_says_nothing_is_closed_without_a_word() -> None:
-    with served(bounds=Bounds(head_seconds=0.1, idle_seconds=0.1)) as site:
+    with served(bounds=Bounds(head_seconds=scaled(1), idle_seconds=0.1)) as site:
         assert site.client().is_closed()
         kept = site.client()
         assert kept.ask(LINE)[0] == 200
@@ -173,8 +174,9 @@ def test_a_client_that_says_nothing_is_closed_without_a_word() -> None:
 def test_a_client_that_does_not_take_its_answer_is_cut_off() -> None:
     with served(bounds=Bounds(send_seconds=0.2)) as site:
         for line in ("GET /large/30000000 HTTP/1.1", "GET /large/30000000 HTTP/1.0"):
-            site.client().send(line)
-            awaited(lambda: site.server.connections or None, "it is there")
+            client = site.client()
+            assert client.ask(LINE)[0] == 200  # so it is there
+            client.send(line)
             awaited(lambda: not site.server.connections or None, "it is cut off")
 
 
@@ -195,7 +197,7 @@ def test_a_connection_that_cannot_be_told_is_cut_and_the_others_are_looked_after
 
 def test_a_client_that_goes_while_it_is_refused_stops_nobody() -> None:
     """Its socket cannot be shut down any more then."""
-    with served(bounds=Bounds(head_seconds=0.2)) as site:
+    with served(bounds=Bounds(head_seconds=scaled(1))) as site:
         for _ in range(50):
             client = site.client()
             client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
