@@ -35,8 +35,9 @@ class Front:
         self.answers = Answers(settings.remembered_answers)
         self.appender = Appender(open_client, self.answers)
         self.streams = Streams(open_client, settings.max_streams)
+        # The streams hear first: one that a client opens after its answer begins after that answer.
         self.following = Following(
-            open_client, [self.answers, self.streams], settings.look_back_records
+            open_client, [self.streams, self.answers], settings.look_back_records
         )
         self.metrics = ApiMetrics(self)
         self.operations = Operations(
