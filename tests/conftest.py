@@ -20,6 +20,8 @@ __all__ = ["pytest_configure", "pytest_runtest_makereport", "pytest_runtest_setu
 
 
 TIMEOUT_SECONDS: Final = 600.0
+MARKER_SECONDS: Final = 3.0
+"""How long the end of a transaction may take to appear: longer than for an operator's tools."""
 
 HEAVY: Final = {
     "asking",
@@ -71,6 +73,18 @@ def broker(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator
     folder = (base if worker_id == "master" else base.parent) / "broker"
     with shared_broker(folder) as address:
         yield address
+
+
+@pytest.fixture(autouse=True)
+def _ends_of_transactions() -> Iterator[None]:
+    """Let readers wait long enough for the end of a commit that has returned.
+
+    The broker writes it to the partitions after it has answered. A reader that stops waiting does
+    not see the commit, which a test would take for a loss.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fair_allocator.log.kafka.reading.MARKER_SECONDS", scaled(MARKER_SECONDS))
+        yield
 
 
 @pytest.fixture(autouse=True)
