@@ -4,7 +4,7 @@ import asyncio
 import gc
 import warnings
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,6 +21,8 @@ __all__ = ["pytest_configure", "pytest_runtest_makereport", "pytest_runtest_setu
 
 
 TIMEOUT_SECONDS: Final = 600.0
+MARKER_SECONDS: Final = 3.0
+"""How long the end of a transaction may take to appear: longer than for an operator's tools."""
 
 HEAVY: Final = {
     "asking",
@@ -38,6 +40,8 @@ HEAVY: Final = {
 
 DYING: Final = ("test_outage", "test_start", "test_remade_topics")
 """Modules besides whose tests leave brokers that are gone behind."""
+
+PHASES: Final[tuple[Literal["setup", "call", "teardown"], ...]] = ("setup", "call", "teardown")
 
 ON_KAFKA: Final = ("kafka", "confluent")
 """What the parameters of tests that ask for a broker only when they run begin with."""
@@ -82,6 +86,18 @@ def broker(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator
 
 
 @pytest.fixture(autouse=True)
+def _ends_of_transactions() -> Iterator[None]:
+    """Let readers wait long enough for the end of a commit that has returned.
+
+    The broker writes it to the partitions after it has answered. A reader that stops waiting does
+    not see the commit, which a test would take for a loss.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fair_allocator.log.kafka.reading.MARKER_SECONDS", scaled(MARKER_SECONDS))
+        yield
+
+
+@pytest.fixture(autouse=True)
 def _no_loop_of_the_browser(request: pytest.FixtureRequest) -> Iterator[None]:
     """Hide the event loop that Playwright leaves running in a worker, except from its own tests."""
     running = asyncio._get_running_loop()
@@ -98,9 +114,18 @@ def _sockets_of_dead_brokers(request: pytest.FixtureRequest) -> Iterator[None]:
     """Collect the sockets that kafka-python leaves at brokers that died, before another test does.
 
     The warning of such a socket would fail whichever test happens to run when it is collected.
+    What was logged goes first: it has the errors of failed connections, whose frames hold sockets,
+    and pytest would keep it until the teardown is over.
     """
+    if request.node.path.parent.name not in ("chaos", "cluster") and (
+        request.node.path.stem not in DYING
+    ):
+        yield
+        return
+    caplog: pytest.LogCaptureFixture = request.getfixturevalue("caplog")
     yield
-    if request.node.path.parent.name in ("chaos", "cluster") or request.node.path.stem in DYING:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        for phase in PHASES:
+            caplog.get_records(phase).clear()
+        gc.collect()

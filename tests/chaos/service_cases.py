@@ -47,7 +47,8 @@ def zombie_comes_back(site: Site) -> None:
         asleep.suspend()
         before = asleep.restored(), asleep.kept()
         # Until it is given up: shards are restored meanwhile that an earlier rebalance moved.
-        time.sleep(site.settings.session_seconds + site.rng.uniform(0.0, 0.5))
+        eventually(lambda a=asleep: a.name not in site.members(), "it is given up")  # type: ignore[misc]
+        time.sleep(site.rng.uniform(0.0, 0.5))
         site.await_back(awake, *live)  # it keeps those that it had not heard of losing
         asleep.resume()
         site.await_back(asleep, *before)
@@ -92,6 +93,8 @@ def _hung(site: Site, one: Instance, admin: KafkaAdminClient, transactional_id: 
         (found,) = admin.describe_transactions([transactional_id]).values()
         return str(found.state.value)
 
+    if all(load.is_done for load in site.loads):
+        site.load(400)  # without inputs there are hardly any transactions to hang in
     time.sleep(site.rng.uniform(0.0, 0.05))
     one.suspend()
     try:
@@ -105,9 +108,10 @@ def _hung(site: Site, one: Instance, admin: KafkaAdminClient, transactional_id: 
 
 def same_transactional_id_twice(site: Site) -> None:
     """Two instances are given one transactional id: each ends what the other has under way."""
-    two = site.instance("two", transactional_id="the-same").serving(PARTITIONS)
+    own = f"{site.settings.group}-same"  # other tests use the same broker
+    two = site.instance("two", transactional_id=own).serving(PARTITIONS)
     site.load(800, per_second=200)
-    one = site.instance("one", transactional_id="the-same").serving()
+    one = site.instance("one", transactional_id=own).serving()
     eventually(
         lambda: "kafka.transactional_id" in one.said() + two.said(),
         "the collision is explained",

@@ -36,6 +36,8 @@ OTHER: Final = {"kafka": "confluent", "confluent": "kafka"}
 LINGER_SECONDS: Final = 0.7
 """How long is read on after the expected count, so that late duplicates show."""
 
+GIVE_UP_SECONDS: Final = 60.0
+
 UNPUBLISHED: Final = "may not be published before it is served again"
 """Said at the end of one who is stopped after a commit failed halfway, and in a rebalance."""
 
@@ -62,6 +64,7 @@ batch_records = 50
 poll_seconds = 0.05
 tick_seconds = 0.2
 stuck_seconds = {stuck_seconds}
+give_up_seconds = {give_up_seconds}
 
 [snapshots]
 every_entries = 20
@@ -141,6 +144,7 @@ class Site:
             client=self.client,
             settings=settings,
             stuck_seconds=scaled(self.stuck_seconds),
+            give_up_seconds=scaled(GIVE_UP_SECONDS),
             transactional_id=f'transactional_id = "{own}"' if own else "",
         )
         file.write_text(text + self.more_configuration, encoding="utf-8")
@@ -188,6 +192,12 @@ class Site:
             yield admin
         finally:
             admin.close()
+
+    def members(self) -> set[str]:
+        """Return the names of the instances that the group knows."""
+        with self.admin() as admin:
+            group = admin.describe_groups([self.settings.group])[self.settings.group]
+        return {member["group_instance_id"] for member in group["members"]}
 
     # -- waiting -------------------------------------------------------------------------------
 

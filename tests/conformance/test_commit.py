@@ -9,6 +9,7 @@ from fair_allocator.errors import CommitFailed, LogError, OffsetGone
 from fair_allocator.log import INPUTS, Incoming, LogClient, Outgoing
 from fair_allocator.log.base import HINT_BYTES
 from tests.conformance.conftest import IN_EVERY_MODE, PARTITIONS, LogFactory, Service
+from tests.support.pace import scaled
 
 EVERY = range(PARTITIONS)
 
@@ -158,7 +159,7 @@ def test_a_poll_takes_back_what_was_sent_ahead_and_skips_nothing(
     assert service.log.poll(0.1, 10) == []
     service.resume(0)
     assert [record.value for record in service.take(2)] == [b"a", b"b"]
-    service.log.commit(published(b"after"), {("requests", 0): 2}, {})
+    service.commit_as_successor(published(b"after"), {("requests", 0): 2})
     assert contents(client, "assignments", 0) == [b"after"]
 
 
@@ -172,8 +173,7 @@ def test_what_was_sent_ahead_of_a_commit_that_never_came_is_seen_by_nobody(
         with pytest.raises(CommitFailed):
             log.commit(entries(b"never", partition=PARTITIONS), {("requests", PARTITIONS): 1}, {})
     log.close()
-    log = log_factory.service().owning().log
-    log.commit(published(b"after"), {}, {})
+    log_factory.service().owning().commit_as_successor(published(b"after"), {})
     assert contents(client, "assignments", 0) == [b"after"]
 
 
@@ -207,7 +207,7 @@ def test_a_commit_is_seen_whole_or_not_at_all(log_factory: LogFactory, topic: st
 
     thread = threading.Thread(target=watch)
     thread.start()
-    assert watching.wait(60)
+    assert watching.wait(scaled(60))
     for _ in range(10):
         service.log.commit([Outgoing(topic, 2, b"k", b"v")] * 300, {}, {})
     done.set()

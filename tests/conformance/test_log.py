@@ -12,6 +12,7 @@ from fair_allocator.log import INPUTS, TOPICS, Incoming, LogClient, Outgoing, Re
 from fair_allocator.log.base import RECORD_BYTES
 from fair_allocator.log.partitioner import partition_for
 from tests.conformance.conftest import IN_EVERY_MODE, PARTITIONS, LogFactory
+from tests.support.pace import scaled
 
 EVERY = range(PARTITIONS)
 
@@ -242,7 +243,7 @@ def test_a_waiting_poll_returns_what_another_appends(log_factory: LogFactory) ->
     thread = threading.Thread(target=send)
     thread.start()
     waiting.set()
-    records = service.log.poll(60, 10)
+    records = service.log.poll(scaled(60), 10)
     thread.join()
     assert [record.value for record in records] == [b"late"]
 

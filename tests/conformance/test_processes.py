@@ -49,7 +49,8 @@ def progress(process: subprocess.Popen[bytes]) -> Iterator[int]:
     stdout: IO[bytes] | None = process.stdout
     assert stdout is not None
     for line in stdout:
-        yield int(line)
+        if count := int(line):  # none while it waits for the group, or has nothing left to do
+            yield count
 
 
 @shared([name for name in SHARED_BETWEEN_PROCESSES if name in IN_ONE_MODE])

@@ -22,6 +22,7 @@ from tests.crash.faulty_log import Nobody
 from tests.crash.inputs import POISON
 from tests.crash.simulation import counts_of
 from tests.support.chained import follow_chain, head_of
+from tests.support.pace import slowness
 from tests.support.verifier import Rules, verify
 
 pytestmark = pytest.mark.slow
@@ -29,7 +30,8 @@ pytestmark = pytest.mark.slow
 KILLS = int(os.environ.get("FAIR_ALLOCATOR_KILLS", "300"))
 LOGS = 3
 LONGEST_LIFE = 0.15
-"""Seconds; a service is up after a tenth of it, and commits every few milliseconds."""
+"""Seconds on a machine of the usual speed; a service is up after a tenth of it, and commits every
+few milliseconds."""
 
 ARMS = ({"a": "1/2", "b": "1/2"}, {"a": "0.1", "b": 0, "d": "0.3"}, {"a": "2/3"}, {"a": 2})
 
@@ -103,10 +105,11 @@ def test_killed_services_lose_nothing_and_count_nothing_twice(seed: int, tmp_pat
     with SqliteClient(path, PARTITIONS) as client:
         sender = Sender(client, rng)
         with nursery(path) as services:
+            longest = LONGEST_LIFE * slowness()
             for _ in range(KILLS // LOGS):
                 sender.send(rng.choice((0, 5, 30)))
                 pid = services.start("serve")
-                time.sleep(rng.uniform(0, LONGEST_LIFE))
+                time.sleep(rng.uniform(0, longest))
                 os.kill(pid, signal.SIGKILL)
                 assert services.end() == signal.SIGKILL, "it ended by itself"
             sender.send(20)

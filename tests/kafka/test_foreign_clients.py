@@ -12,15 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
+import kafka
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from kafka import KafkaConsumer, KafkaProducer
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from fair_allocator.log.kafka import KafkaLog, KafkaSettings, driver
 from fair_allocator.log.partitioner import partition_for
 from fair_allocator.service import Service, ServiceSettings
 from fair_allocator.shard import ShardSettings
-from tests.support.kafka_logs import fresh_settings, make_topics
+from tests.support.kafka_logs import await_ends, fresh_settings, make_topics
 from tests.support.needs import needs
 from tests.support.pace import deadline, scaled
 
@@ -48,7 +48,7 @@ def by_confluent(settings: KafkaSettings, topic: str, events: Events, **options:
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers, **options})
     for key, value in events.items():
         producer.produce(settings.topics[topic], value, key)
-    assert producer.flush(60) == 0
+    assert producer.flush(scaled(60)) == 0
 
 
 def by_confluent_as_java(settings: KafkaSettings, topic: str, events: Events) -> None:
@@ -56,13 +56,13 @@ def by_confluent_as_java(settings: KafkaSettings, topic: str, events: Events) ->
 
 
 def by_kafka_python(settings: KafkaSettings, topic: str, events: Events) -> None:
-    with closing(KafkaProducer(bootstrap_servers=settings.bootstrap_servers)) as producer:
+    with closing(kafka.KafkaProducer(bootstrap_servers=settings.bootstrap_servers)) as producer:
         sent = [
             producer.send(settings.topics[topic], value, key.encode())
             for key, value in events.items()
         ]
         for each in sent:
-            each.get(60)
+            each.get(scaled(60))
 
 
 def read_by_kcat(settings: KafkaSettings, topic: str) -> list[dict[str, Any]]:
@@ -81,30 +81,38 @@ def read_by_confluent(settings: KafkaSettings, topic: str) -> list[dict[str, Any
             "isolation.level": "read_committed",
         }
     )
-    name, found, ended = settings.topics[topic], [], 0
+    name, found = settings.topics[topic], []
+    ended: set[int] = set()
     consumer.assign([TopicPartition(name, partition, 0) for partition in range(PARTITIONS)])
-    while ended < PARTITIONS:
+    while len(ended) < PARTITIONS:
         message = consumer.poll(scaled(DEADLINE_SECONDS))
         assert message is not None
-        if message.error() is None:
+        problem = message.error()
+        if problem is None:
             found.append(json.loads(message.value()))
-        else:
-            ended += 1
+        elif problem.code() == KafkaError._PARTITION_EOF:
+            ended.add(message.partition())
     consumer.close()
     return found
 
 
 def read_by_kafka_python(settings: KafkaSettings, topic: str) -> list[dict[str, Any]]:
+    places = [kafka.TopicPartition(settings.topics[topic], p) for p in range(PARTITIONS)]
+    limit = deadline(DEADLINE_SECONDS)
     with closing(
-        KafkaConsumer(
-            settings.topics[topic],
-            bootstrap_servers=settings.bootstrap_servers,
-            auto_offset_reset="earliest",
-            isolation_level="read_committed",
-            consumer_timeout_ms=3_000,
+        kafka.KafkaConsumer(
+            bootstrap_servers=settings.bootstrap_servers, isolation_level="read_committed"
         )
     ) as consumer:
-        return [json.loads(record.value) for record in consumer]
+        consumer.assign(places)
+        consumer.seek_to_beginning(*places)
+        ends = consumer.end_offsets(places)
+        found: list[dict[str, Any]] = []
+        while any(consumer.position(place) < ends[place] for place in places):
+            assert time.monotonic() < limit, f"only {len(found)} records came"
+            for records in consumer.poll(100).values():
+                found += [json.loads(record.value) for record in records]
+        return found
 
 
 def serve(client: str, settings: KafkaSettings, partitioner: str) -> None:
@@ -123,6 +131,7 @@ def serve(client: str, settings: KafkaSettings, partitioner: str) -> None:
         while not _done(service):
             assert time.monotonic() < limit
             service.step()
+    await_ends(settings)
 
 
 def _done(service: Service) -> bool:

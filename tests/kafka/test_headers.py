@@ -14,6 +14,7 @@ from fair_allocator.log.kafka import CLIENTS, DELIVERIES, KafkaSettings
 from fair_allocator.log.partitioner import partition_for
 from tests.kafka.test_foreign_clients import PARTITIONS, serve
 from tests.support.kafka_logs import OnKafka, fresh_settings, make_topics
+from tests.support.pace import scaled
 
 POOL = "pool-1"
 HOME = partition_for(POOL.encode(), PARTITIONS) or 0
@@ -47,7 +48,7 @@ def by_confluent(settings: KafkaSettings, *sent: Sent) -> None:
     for topic, event, headers in sent:
         value = json.dumps({"pool": POOL, **event})
         producer.produce(settings.topics[topic], value, POOL, headers=list(headers))
-    assert producer.flush(60) == 0
+    assert producer.flush(scaled(60)) == 0
 
 
 def by_kafka_python(settings: KafkaSettings, *sent: Sent) -> None:
@@ -58,7 +59,7 @@ def by_kafka_python(settings: KafkaSettings, *sent: Sent) -> None:
             name, key = settings.topics[topic], POOL.encode()
             futures.append(producer.send(name, value, key, list(headers)))
         for future in futures:
-            future.get(60)
+            future.get(scaled(60))
 
 
 class Raw(str):

@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from fair_allocator.wiring import open_client, open_log, service_settings
 from fair_allocator.wiring.kafka import kafka_settings
 from tests.conformance.conftest import PATIENCE_SECONDS
 from tests.kafka.test_commands import configured, rounds, serve
-from tests.support.pace import deadline
+from tests.support.pace import deadline, scaled
 
 PLACE = "requests", 0
 READ, DELETED, LEFT = 20, 3, 7
@@ -165,10 +165,12 @@ def test_a_service_that_runs_stops(site: Site) -> None:
     """In a transaction that is open, so that no client can have read them in advance."""
     service = site.service()
     before = site.decided()
+    # The broker must not end it meanwhile: that would take a position, too.
+    lasting = replace(site.settings, transaction_seconds=scaled(60))
     with (
         closing(service.log),
         closing(
-            driver(site.client, site.settings).transactions(f"{site.settings.group}-other")
+            driver(site.client, lasting).transactions(f"{site.settings.group}-other")
         ) as others,
     ):
         service.log.open(service)

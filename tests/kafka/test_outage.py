@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -17,6 +18,8 @@ from tests.support.broker.choice import private_broker
 from tests.support.broker.java import JavaBroker
 from tests.support.kafka_logs import fresh_settings, make_topics
 from tests.support.pace import scaled
+
+Answer = TypeVar("Answer")
 
 PARTITIONS = 2
 GOOD = 200, "ok"
@@ -97,7 +100,7 @@ def test_one_that_waits_for_a_broker_is_not_ready_until_it_answers(
 def test_one_without_a_broker_is_not_ready_and_ends(
     client: str, broker: JavaBroker, tmp_path: Path
 ) -> None:
-    impatient = {"give_up_seconds": 5, "stuck_seconds": scaled(16)}
+    impatient = {"give_up_seconds": scaled(5), "stuck_seconds": scaled(16)}
     with serving(tmp_path, client, broker, scaled(5), **impatient) as process:
         broker.kill()
         await_health(process, 503)
@@ -127,11 +130,14 @@ class Nobody:
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_broker_that_hangs_is_never_taken_at_its_word(client: str, broker: JavaBroker) -> None:
     """There is no answer that a client could make up, or remember."""
-    settings = fresh_settings(broker.bootstrap, request_seconds=scaled(1.0))
+    settings = fresh_settings(broker.bootstrap)
     make_topics(settings, PARTITIONS)
     places = [(topic, partition) for topic in INPUTS for partition in range(PARTITIONS)]
-    made = driver(client, settings)
-    with closing(made.admin()) as admin, closing(made.group_reader(Nobody())) as member:
+    made = driver(client, replace(settings, request_seconds=scaled(1.0)))
+    with (
+        closing(insist(made.admin)) as admin,
+        closing(insist(lambda: made.group_reader(Nobody()))) as member,
+    ):
         questions: dict[str, Callable[[], object]] = {
             "starts": lambda: admin.offsets(places, Edge.START),
             "ends": lambda: admin.offsets(places, Edge.END),
@@ -154,14 +160,13 @@ def test_a_broker_that_hangs_is_never_taken_at_its_word(client: str, broker: Jav
             pytest.fail(f"{question}: {answer} was not said by a broker that hangs")
 
 
-def insist(ask: Callable[[], object]) -> None:
-    """Ask until there is an answer, for a client may have to connect anew."""
+def insist(ask: Callable[[], Answer]) -> Answer:
+    """Ask until there is an answer and return it, for a client may have to connect anew."""
 
-    def is_answered() -> bool | None:
+    def answered() -> tuple[Answer] | None:
         try:
-            ask()
+            return (ask(),)
         except DriverError:
             return None
-        return True
 
-    awaited(is_answered, "the broker answers")
+    return awaited(answered, "the broker answers")[0]

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -26,11 +27,12 @@ from fair_allocator.log.kafka import CLIENTS, DELIVERIES, KafkaSettings
 from fair_allocator.service import Service
 from fair_allocator.wiring import open_client, open_log, service_settings
 from fair_allocator.wiring.kafka import kafka_settings
+from tests.conformance.conftest import PATIENCE_SECONDS
 from tests.kafka.test_commands import configured, rounds, serve
 from tests.kafka.test_inputs_gone import stepped
 from tests.support.broker.choice import private_broker
 from tests.support.broker.java import PASSWORD, USER, JavaBroker
-from tests.support.pace import scaled
+from tests.support.pace import deadline, scaled
 
 pytestmark = pytest.mark.parametrize("client", CLIENTS)
 
@@ -109,6 +111,10 @@ class Site:
             ]
         with closing(KafkaAdminClient(bootstrap_servers=self.broker.bootstrap)) as admin:
             assert not admin.create_acls(acls)["failed"]
+            # The broker says yes before it knows of them itself.
+            limit = deadline(PATIENCE_SECONDS)
+            while not all(admin.describe_acls(acl)[0] for acl in acls):
+                assert time.monotonic() < limit, "the rights are not granted"
 
     def send(self) -> None:
         """Send requests, and a reward that ends as a dead letter."""

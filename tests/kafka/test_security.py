@@ -24,6 +24,10 @@ WRONG = "not-the-password"
 PLAIN = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": USER}
 SCRAM = PLAIN | {"sasl_mechanism": "SCRAM-SHA-512"}
 
+BRIEF_SECONDS = 3.0
+USUAL_SECONDS = 20.0
+"""How long a request may take that is to fail, and one that is to succeed."""
+
 HUNG_UP = "socket disconnected"
 SAID = {
     "wrong password": ({HUNG_UP, "Authentication failed"}, "Authentication failed"),
@@ -61,13 +65,18 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, certificate: Path) -> Iter
         yield broker
 
 
-def configured(folder: Path, client: str, port: int, **kafka: object) -> Path:
+def configured(
+    folder: Path, client: str, port: int, patience: float = BRIEF_SECONDS, **kafka: object
+) -> Path:
+    """Write a configuration; `patience` is how long, to be scaled, a request may take."""
     file = folder / "fair-allocator.toml"
     lines = [f"{key} = {value!r}" for key, value in kafka.items()]
     file.write_text(
         f'[log]\nkind = "{client}"\n[kafka]\nbootstrap_servers = "127.0.0.1:{port}"\n'
-        f'topic_prefix = "{client}-{kafka.get("sasl_mechanism")}."\nrequest_seconds = {scaled(3)}\n'
-        f"transaction_seconds = {scaled(3)}\n" + "\n".join(lines) + '\n[observe]\nport = "none"\n'
+        f'topic_prefix = "{client}-{kafka.get("sasl_mechanism")}."\n'
+        f"request_seconds = {scaled(patience)}\ntransaction_seconds = {scaled(3)}\n"
+        + "\n".join(lines)
+        + '\n[observe]\nport = "none"\n'
         "[service]\ngive_up_seconds = 0\n"
     )
     return file
@@ -91,7 +100,7 @@ def commanded(*command: str, file: Path, password: str = "") -> tuple[int, str]:
 def test_the_right_password_comes_in(
     client: str, sasl: dict[str, str], guarded: JavaBroker, tmp_path: Path
 ) -> None:
-    file = configured(tmp_path, client, guarded.sasl_port, **sasl)
+    file = configured(tmp_path, client, guarded.sasl_port, USUAL_SECONDS, **sasl)
     assert commanded("topics", "--create", file=file, password=PASSWORD)[0] == 0
 
 
@@ -101,7 +110,7 @@ def test_a_broker_is_believed_by_the_authority_that_is_trusted(
 ) -> None:
     trusted = str(certificate.with_suffix(".crt"))
     tls = {"security_protocol": "SSL", "tls_ca_file": trusted}
-    file = configured(tmp_path, client, guarded.tls_port, **tls)
+    file = configured(tmp_path, client, guarded.tls_port, USUAL_SECONDS, **tls)
     assert commanded("topics", "--create", file=file)[0] == 0
 
 
@@ -129,7 +138,7 @@ def test_one_is_told_why_there_is_no_connection_and_no_password(
     tmp_path: Path,
 ) -> None:
     number = free_port() if port is None else getattr(guarded, port)
-    file = configured(tmp_path, client, number, **settings)
+    file = configured(tmp_path, client, number, BRIEF_SECONDS, **settings)
     code, said = commanded("run", file=file, password=WRONG)
     assert code == 69
     accepted = _said(cause, client)

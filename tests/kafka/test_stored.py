@@ -95,7 +95,7 @@ def test_a_start_waits_for_positions_that_are_pending_in_a_transaction(
     client: str, settings: KafkaSettings
 ) -> None:
     """It may take longer than a request may."""
-    brief = replace(settings, request_seconds=scaled(2))
+    brief = replace(settings, request_seconds=scaled(4))
     with pending(settings) as end, closing(OnKafka(client, brief).log()) as log:
         ending = Timer(2 * brief.request_seconds, end)
         began = time.monotonic()
@@ -110,7 +110,7 @@ def test_a_start_that_waited_in_vain_names_the_transaction_and_no_connection(
     client: str, settings: KafkaSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fair_allocator.log.kafka.reading.longest_wait", lambda _: 0.1)
-    brief = replace(settings, request_seconds=scaled(2))
+    brief = replace(settings, request_seconds=scaled(4))
     log = OnKafka(client, brief).log()
     with pending(settings), pytest.raises(LogUnavailable) as refused:
         log.open(Service(log))

@@ -2,13 +2,19 @@
 
 import itertools
 import os
+import time
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from fair_allocator.events import redelivered
-from fair_allocator.log import INPUTS, Log, LogClient
+from fair_allocator.log import INPUTS, OUTPUTS, Log, LogClient
 from fair_allocator.log.kafka import KafkaClient, KafkaLog, KafkaSettings, driver
+from fair_allocator.log.kafka.driver import Edge
 from fair_allocator.log.kafka.topics import new_topics
+from tests.support.pace import deadline
+
+ENDS_SECONDS: Final = 60.0
 
 _numbers = itertools.count(1)
 
@@ -47,5 +53,22 @@ def make_topics(
     admin = driver(client, settings).admin()
     try:
         admin.create(topics)
+    finally:
+        admin.close()
+
+
+def await_ends(settings: KafkaSettings) -> None:
+    """Wait until all that was committed can be read.
+
+    The broker answers a commit before its end is in every partition. Until then a reader of
+    committed records finds the end of the partition before them.
+    """
+    admin, limit = driver("kafka", settings).admin(), deadline(ENDS_SECONDS)
+    try:
+        counts = admin.partition_counts()
+        places = [(topic, p) for topic in OUTPUTS for p in range(counts[topic])]
+        while admin.offsets(places, Edge.STABLE) != admin.offsets(places, Edge.END):
+            assert time.monotonic() < limit, "a transaction does not end"
+            time.sleep(0.01)
     finally:
         admin.close()

@@ -12,7 +12,7 @@ from kafka.errors import KafkaError
 
 from tests.support.broker.choice import require_java
 from tests.support.broker.java import JavaBroker
-from tests.support.pace import deadline
+from tests.support.pace import deadline, scaled
 from tests.support.ports import free_port
 
 NODES: Final = (1, 2, 3)
@@ -36,6 +36,7 @@ share.coordinator.state.topic.min.isr=2
 """Everything is kept three times, and acknowledged when two have it."""
 
 WHOLE_SECONDS: Final = 120.0
+ASK_SECONDS: Final = 5.0
 
 
 class JavaCluster:
@@ -88,7 +89,7 @@ class JavaCluster:
 
         def led() -> bool:
             nonlocal found
-            parts = {p["partition_index"]: p for p in self._partitions(topic)}
+            parts = {p["partition_index"]: p for p in self._partitions(topic) or ()}
             found = parts[partition]["leader_id"] if partition in parts else -1
             return found in self.brokers
 
@@ -106,22 +107,26 @@ class JavaCluster:
 
     def _are_known(self) -> bool:
         return all(
-            {known["broker_id"] for known in _ask(broker, _nodes)} == set(NODES)
+            {known["broker_id"] for known in _ask(broker, _nodes) or ()} == set(NODES)
             for broker in self.brokers.values()
         )
 
     def _is_whole(self) -> bool:
-        return all(len(each["isr_nodes"]) == COPIES for each in self._partitions(None))
+        found = self._partitions(None)
+        return found is not None and all(len(each["isr_nodes"]) == COPIES for each in found)
 
-    def _partitions(self, topic: str | None) -> list[dict[str, Any]]:
-        """Return the partitions of one topic or all, as the first broker that answers has them."""
+    def _partitions(self, topic: str | None) -> list[dict[str, Any]] | None:
+        """Return the partitions of one topic or all, as the first broker that answers has them.
+
+        It is None if no broker answers, which is not the same as no partition.
+        """
         topics = [topic] if topic else None
         for broker in self.brokers.values():
             if broker.is_running:
                 found = _ask(broker, lambda admin: admin.describe_topics(topics))
-                if found:
+                if found is not None:
                     return [part for each in found for part in each["partitions"]]
-        return []
+        return None
 
 
 @contextmanager
@@ -141,15 +146,16 @@ def _nodes(admin: KafkaAdminClient) -> list[dict[str, Any]]:
 
 def _ask(
     broker: JavaBroker, question: Callable[[KafkaAdminClient], list[dict[str, Any]]]
-) -> list[dict[str, Any]]:
-    """Ask one broker; return nothing if it does not answer."""
+) -> list[dict[str, Any]] | None:
+    """Ask one broker; return None if it does not answer."""
+    limit = round(1000 * scaled(ASK_SECONDS))
     try:
         with KafkaAdminClient(
-            bootstrap_servers=broker.bootstrap, request_timeout_ms=5_000, bootstrap_timeout_ms=5_000
+            bootstrap_servers=broker.bootstrap, request_timeout_ms=limit, bootstrap_timeout_ms=limit
         ) as admin:
             return question(admin)
     except KafkaError:
-        return []
+        return None
 
 
 def _internal_partition(key: str) -> int:
