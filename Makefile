@@ -19,6 +19,9 @@ TIMES ?= 5
 TESTS ?=
 FLAKY ?= --both
 
+# Hundreds of processes start in the tests: none of them should compile the sources anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 help:  ## Show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 

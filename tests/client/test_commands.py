@@ -11,6 +11,8 @@ from fair_allocator.client import FakeAllocator, FakeServer
 from tests.client.over_http import OverHttp, serving
 from tests.support.ports import free_port
 
+pytestmark = pytest.mark.slow
+
 Capture = pytest.CaptureFixture[str]
 Command = Callable[..., int]
 

@@ -23,7 +23,7 @@ from fair_allocator.client import (
 from tests.client.sites import ARMS, ODD, Site
 from tests.support.pace import deadline, scaled
 
-pytestmark = pytest.mark.xdist_group("client-conformance")
+pytestmark = [pytest.mark.xdist_group("client-conformance"), pytest.mark.slow]
 
 DEADLINE = 60.0
 

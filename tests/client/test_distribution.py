@@ -12,6 +12,8 @@ from fair_allocator import __version__
 from tests.deploy.files import ROOT
 from tests.deploy.wheels import run
 
+pytestmark = pytest.mark.slow
+
 NEEDED = ("anyio", "certifi", "h11", "httpcore", "httpx", "idna", "sniffio", "typing_extensions")
 """What httpx is made of, copied from here: nothing is fetched."""
 

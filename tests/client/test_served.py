@@ -23,7 +23,7 @@ from tests.support.ports import free_port
 from tests.support.signals import kill
 from tests.unit.test_examples import EXAMPLES, loaded
 
-pytestmark = pytest.mark.xdist_group("client-served")
+pytestmark = [pytest.mark.xdist_group("client-served"), pytest.mark.slow]
 
 DEADLINE = 60.0
 Capture = pytest.CaptureFixture[str]

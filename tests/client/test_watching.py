@@ -21,6 +21,8 @@ from tests.client.blocking import blocking
 from tests.client.over_http import OverHttp, serving
 from tests.support.ports import free_port
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def fake() -> FakeServer:

@@ -13,7 +13,7 @@ from tests.support.pace import scaled
 
 EVERY = range(PARTITIONS)
 
-pytestmark = IN_EVERY_MODE
+pytestmark = [IN_EVERY_MODE, pytest.mark.slow]
 
 
 def contents(client: LogClient, topic: str, partition: int) -> list[bytes | None]:

@@ -25,6 +25,8 @@ from tests.conformance.conftest import (
 from tests.support.pace import scaled
 from tests.support.signals import kill
 
+pytestmark = pytest.mark.slow
+
 EVERY = range(PARTITIONS)
 PROGRAM = Path(__file__).with_name("child.py")
 

@@ -22,6 +22,8 @@ from tests.crash.damage import Journal, spoilt
 from tests.crash.faulty_log import Nobody
 from tests.support.served import ARMS, House, Served, houses
 
+pytestmark = pytest.mark.slow
+
 TINY = {"snapshot_entries": 2, "snapshot_chunk_bytes": 300}
 """Snapshots that are written all the time, each over several commits."""
 

@@ -10,6 +10,8 @@ from tests.crash.test_verifier import Copy
 from tests.support.served import START, Served
 from tests.support.verifier import Broken, Rules, verify
 
+pytestmark = pytest.mark.slow
+
 ARMS = ("ann", "bob", "cyd", "dan")
 CROWD: dict[str, Any] = {
     "arms": {"ann": "0.3", "bob": "1/4", "cyd": "0.1", "dan": 0},

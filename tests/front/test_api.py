@@ -9,6 +9,8 @@ import pytest
 
 from tests.front.served import SECRET, Site, awaited
 
+pytestmark = pytest.mark.slow
+
 
 def problem(answer: httpx.Response) -> dict[str, Any]:
     assert answer.headers["content-type"] == "application/problem+json"

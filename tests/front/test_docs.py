@@ -15,6 +15,8 @@ from tests.deploy.processes import awaited, environment, running
 from tests.support.pace import scaled
 from tests.support.ports import free_port
 
+pytestmark = pytest.mark.slow
+
 PAGE = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
 
 

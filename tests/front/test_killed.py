@@ -24,6 +24,8 @@ from tests.support.pace import deadline, scaled
 from tests.support.ports import free_port
 from tests.support.signals import kill
 
+pytestmark = pytest.mark.slow
+
 POOL = '[pools."*"]\narms = { left = "1/3", right = "1/3", up = 0 }\n'
 CLIENTS_AT_ONCE = 6
 EACH = 40

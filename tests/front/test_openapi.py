@@ -19,6 +19,8 @@ from starlette.routing import Route
 from fair_allocator.front.openapi import OPERATIONS, describe
 from tests.front.served import SECRET, Site, serving
 
+pytestmark = pytest.mark.slow
+
 CHECKS = [
     schemathesis.checks.not_a_server_error,
     status_code_conformance,

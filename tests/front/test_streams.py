@@ -12,6 +12,8 @@ from fair_allocator.errors import OffsetGone
 from fair_allocator.front import streams
 from tests.front.served import Site, awaited
 
+pytestmark = pytest.mark.slow
+
 
 @contextmanager
 def watching(site: Site, path: str, last: str | None = None) -> Iterator[Iterator[dict[str, Any]]]:

@@ -5,6 +5,8 @@ import pytest
 from tests.fuzz.play import play
 from tests.fuzz.states import play_journals, play_states
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("seed", range(4))
 def test_every_input_has_one_outcome_and_both_audits_are_clean(seed: int) -> None:

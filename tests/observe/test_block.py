@@ -15,6 +15,8 @@ from tests.observe.prompt import Scraped
 from tests.observe.scraped import parsed
 from tests.support.served import House, houses
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["p", "100%", "%d%s", 'quo"te', "back\\slash", "new\nline", "grün"]
 
 

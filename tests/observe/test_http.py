@@ -14,6 +14,8 @@ from tests.deploy.processes import awaited
 from tests.observe.watched import ARMS, Watched, reading, watched
 from tests.support.pace import scaled
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "correct horse"
 HEAD_BYTES = Bounds().head_bytes
 CLOSE = "Connection: close\r\n\r\n"

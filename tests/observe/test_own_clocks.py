@@ -12,6 +12,8 @@ from tests.observe.prompt import Scraped
 from tests.observe.scraped import value
 from tests.support.served import START, House, Served, houses
 
+pytestmark = pytest.mark.slow
+
 CREW: dict[str, Any] = {
     "arms": {"ann": "0.3", "bob": "0.2", "cyd": "0.05", "dan": 0},
     "requests": "any",

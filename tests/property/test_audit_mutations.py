@@ -8,7 +8,11 @@ from fractions import Fraction
 from math import floor
 from typing import Any
 
+import pytest
+
 from tests.support.audit_log import Book, Record, audit
+
+pytestmark = pytest.mark.slow
 
 NAMES = ("ann", "bob", "cyd", "dan", "eve")
 

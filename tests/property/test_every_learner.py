@@ -16,6 +16,8 @@ from fair_allocator.core.learners import known_learners, make_learner
 from fair_allocator.core.quotas import Number
 from tests.support.learners import Table
 
+pytestmark = pytest.mark.slow
+
 Arms = dict[str, Number]
 Step = tuple[str, int]
 

@@ -12,6 +12,8 @@ import pytest
 
 from fair_allocator import Pool
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 20_000
 
 QUOTAS = {

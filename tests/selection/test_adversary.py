@@ -5,6 +5,8 @@ import pytest
 from tests.selection.scaled import Variant
 from tests.selection.search import CONTROLS, play_batch, play_oracle
 
+pytestmark = pytest.mark.slow
+
 PARTS, SCENARIOS = 10, 2_000
 
 

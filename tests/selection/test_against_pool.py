@@ -10,6 +10,8 @@ from tests.selection.against_pool import Told, check_invariant, play_plain_pool,
 from tests.selection.search import play_batch
 from tests.selection.test_vectors import VECTORS
 
+pytestmark = pytest.mark.slow
+
 PARTS, SCENARIOS = 4, 150
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from tests.selection.scaled import RIGHT, Answer, Scaled, Variant, fits
 
+pytestmark = pytest.mark.slow
+
 State = tuple[int, ...]
 Move = tuple[tuple[int, ...], Answer]
 

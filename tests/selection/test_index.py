@@ -16,6 +16,8 @@ from fair_allocator.core import presence
 from fair_allocator.core.among import Among
 from tests.selection.invariant import fits
 
+pytestmark = pytest.mark.slow
+
 SCENARIOS = 150
 
 

@@ -8,6 +8,8 @@ import pytest
 from tests.selection.oracle import NobodyFree, Oracle
 from tests.selection.scaled import RIGHT, Scaled, Variant
 
+pytestmark = pytest.mark.slow
+
 RULES = {
     "general": RIGHT,
     "plain": Variant(late=True),

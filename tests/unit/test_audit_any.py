@@ -12,6 +12,8 @@ from fair_allocator.core.requests import Request
 from tests.support.any_log import Record, Scribe, played
 from tests.support.audit_log import audit, row
 
+pytestmark = pytest.mark.slow
+
 
 def test_logs_of_the_core_pass() -> None:
     rounds = waited = again = 0

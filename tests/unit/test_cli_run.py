@@ -22,6 +22,8 @@ from fair_allocator.shard.settings import Tally
 from tests.support.cli_log import DEADLINE, Process, Site, eventually
 from tests.support.pace import deadline, scaled
 
+pytestmark = pytest.mark.slow
+
 STATES = ("paused", "resumed")
 
 UNIFORM = "[pools.tasks]\narms = { ann = 0 }\nlearner = 'uniform'"

@@ -30,6 +30,8 @@ from fair_allocator.errors import LogUnavailable
 from fair_allocator.log import LogClient
 from fair_allocator.wiring import open_client
 
+pytestmark = pytest.mark.slow
+
 SEED = 9
 
 

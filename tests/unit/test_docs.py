@@ -12,6 +12,8 @@ from scripts.configuration import page as configuration_page
 from scripts.rooms import figure
 from tests.support.readme import library_snippets, walk
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -12,6 +12,8 @@ from tests import flaky
 from tests.support.pace import deadline
 from tests.support.signals import states
 
+pytestmark = pytest.mark.slow
+
 SOMETIMES = """
 from pathlib import Path
 def test_that_passes_every_other_time():

@@ -7,6 +7,8 @@ import pytest
 
 from fair_allocator import Pool
 
+pytestmark = pytest.mark.slow
+
 QUOTAS = ("0", "1/5", "1/4", "3/10", "1/2")
 
 

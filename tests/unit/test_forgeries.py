@@ -26,6 +26,8 @@ from tests.support.forgery import (
     rechained,
 )
 
+pytestmark = pytest.mark.slow
+
 EVERY = 32
 """A checkpoint after so many records here, so that short logs have several."""
 

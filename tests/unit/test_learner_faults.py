@@ -10,6 +10,8 @@ import pytest
 from fair_allocator import Learner, LearnerWarning, Pool
 from fair_allocator.core.among import Among
 
+pytestmark = pytest.mark.slow
+
 QUOTAS: dict[str, Any] = {"ann": "0.2", "bob": "0.1", "cyd": 0}
 
 

@@ -13,6 +13,8 @@ from fair_allocator.core.learners.kl_ucb import kl_upper
 from fair_allocator.core.learners.known import known
 from tests.support.learners import Table
 
+pytestmark = pytest.mark.slow
+
 Key = tuple[float, ...]
 Keys = Callable[[Table], list[Key]]
 """What a learner orders all arms by, least first."""

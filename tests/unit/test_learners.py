@@ -17,6 +17,8 @@ from fair_allocator.core.learners.thompson import Thompson
 from fair_allocator.core.quotas import Number
 from tests.support.learners import DEVIATIONS, FREE, frequencies_agree, play, started
 
+pytestmark = pytest.mark.slow
+
 # -- parameters -----------------------------------------------------------------------------------
 
 

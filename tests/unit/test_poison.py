@@ -12,6 +12,8 @@ from fair_allocator.shard.outbox import LETTER_VALUE_BYTES
 from fair_allocator.shard.unusable import unusable
 from tests.support.served import ARMS, Served
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def served() -> Iterator[Served]:

@@ -13,6 +13,8 @@ from fair_allocator.log import Incoming
 from fair_allocator.wiring import service_settings
 from tests.support.cli_log import Site
 
+pytestmark = pytest.mark.slow
+
 POOLS = """
 [pools.tasks]
 arms = { ann = 0.2, bob = "1/4", cyd = 0 }

@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.cli_log import Site
 
+pytestmark = pytest.mark.slow
+
 CROWD = """
 [pools.crowd]
 arms = { ann = 0.3, bob = "1/4", cyd = 0.1, dan = 0 }

@@ -11,6 +11,8 @@ import pytest
 import fair_allocator
 from scripts.rooms import ROOMS
 
+pytestmark = pytest.mark.slow
+
 PACKAGE = Path(fair_allocator.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 CORE = sorted((PACKAGE / "core").rglob("*.py"))

@@ -13,6 +13,8 @@ from fair_allocator.simulate import drawing, spread
 from fair_allocator.simulate.advice import Advice, advise, check, read_pairs
 from tests.support.pictures import kept_pictures
 
+pytestmark = pytest.mark.slow
+
 Capture = pytest.CaptureFixture[str]
 
 MEANS = {"ann": 0.8, "bob": 0.7, "cyd": 0.5}

@@ -16,6 +16,8 @@ from fair_allocator.simulate.crowd import Contestant, Crowd, CrowdOutcome, Crowd
 from fair_allocator.simulate.crowd_measures import CrowdService, price, serve
 from fair_allocator.simulate.policies import Ints
 
+pytestmark = pytest.mark.slow
+
 Capture = pytest.CaptureFixture[str]
 
 SMALL = Crowd(workers=8, available=0.5, quota=Fraction(1, 10), rounds=600)

@@ -23,6 +23,8 @@ from fair_allocator.simulate.policies import (
     lfg,
 )
 
+pytestmark = pytest.mark.slow
+
 SEED = 11
 
 

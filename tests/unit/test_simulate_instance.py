@@ -20,6 +20,8 @@ from fair_allocator.simulate.regret import r_regret, regret
 from fair_allocator.simulate.scenario import Scenario, load
 from fair_allocator.simulate.world import ScenarioWorld, true_mean
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "instance.toml"
 
 Capture = pytest.CaptureFixture[str]

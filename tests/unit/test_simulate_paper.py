@@ -32,6 +32,8 @@ from fair_allocator.simulate.regret import (
 from fair_allocator.simulate.writing import report
 from tests.support.pictures import kept_pictures
 
+pytestmark = pytest.mark.slow
+
 Capture = pytest.CaptureFixture[str]
 
 OUTSIDE = 702.605, 4.689

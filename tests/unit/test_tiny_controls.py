@@ -8,6 +8,8 @@ import pytest
 from fair_allocator.log import TOPICS
 from tests.support.served import House, Served, houses
 
+pytestmark = pytest.mark.slow
+
 ARMS = 7_000
 FEW = 60
 """Controls that change something: each looks at every arm."""

@@ -3,11 +3,14 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fair_allocator.core.requests import Assignment, Reason
 from fair_allocator.events import AssignmentEvent, wire
+
+pytestmark = pytest.mark.slow
 
 NAMES = st.text(min_size=1, max_size=12).filter(lambda text: text.isprintable())
 REASONS: st.SearchStrategy[Reason] = st.sampled_from(("fairness", "learner"))

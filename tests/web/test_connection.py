@@ -12,6 +12,8 @@ from tests.deploy.processes import awaited
 from tests.support.pace import scaled
 from tests.web.served import served
 
+pytestmark = pytest.mark.slow
+
 LINE = "GET /names/a/end HTTP/1.1"
 JSON = "Content-Type: application/json"
 

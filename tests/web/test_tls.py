@@ -17,6 +17,8 @@ from tests.support.needs import needs
 from tests.support.pace import scaled
 from tests.web.served import served
 
+pytestmark = pytest.mark.slow
+
 REQUEST = b"GET /names/a/end HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
