@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import kafka
 import pytest
@@ -11,8 +11,8 @@ from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 from kafka.protocol.metadata import MetadataRequest
 
-from fair_allocator.log.kafka import KafkaSettings
-from fair_allocator.log.kafka.driver import DriverError
+from fair_allocator.log.kafka import KafkaSettings, driver
+from fair_allocator.log.kafka.driver import DriverError, GroupListener
 from fair_allocator.log.kafka.kafka_python.admin import Admin
 from fair_allocator.log.kafka.kafka_python.common import Names
 from fair_allocator.log.kafka.kafka_python.connections import (
@@ -63,6 +63,26 @@ def test_a_coordinator_that_is_gone_is_not_ready_and_no_error() -> None:
     finally:
         its_own.close()
         ours.close()
+
+
+def test_a_reader_that_cannot_join_leaves_no_consumer_behind(
+    broker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = []
+
+    def fail(*_: object) -> None:
+        raise kafka_errors.KafkaTimeoutError("no answer")
+
+    def close(consumer: kafka.KafkaConsumer, **how: object) -> None:
+        closed.append(consumer)
+        real_close(consumer, **how)
+
+    real_close = kafka.KafkaConsumer.close
+    monkeypatch.setattr(kafka.KafkaConsumer, "close", close)
+    monkeypatch.setattr(kafka.KafkaConsumer, "partitions_for_topic", fail)
+    with pytest.raises(DriverError, match="no answer"):
+        driver("kafka", KafkaSettings(broker)).group_reader(cast("GroupListener", None))
+    assert len(closed) == 1
 
 
 def test_a_coordinator_that_is_not_ready_is_not_asked_for_in_a_hurry() -> None:

@@ -109,7 +109,11 @@ class KafkaPython:
                 max_partition_fetch_bytes=POLL_BYTES,
                 fetch_max_wait_ms=POLL_WAIT_MS,
             )
-            return GroupReader(consumer, self._names, listener, settings.request_seconds)
+            try:
+                return GroupReader(consumer, self._names, listener, settings.request_seconds)
+            except BaseException:
+                consumer.close(autocommit=False, timeout_ms=1_000)
+                raise
 
     def _producer(self, **more: Any) -> KafkaProducer:
         request = milliseconds(self._settings.request_seconds)
