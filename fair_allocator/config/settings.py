@@ -1,9 +1,8 @@
-"""What can be configured, by section; the attributes' docstrings are the reference's words.
+"""Every setting, by section. The docstrings of the attributes are the text of the reference.
 
-A new section is a class here and a field of `Configuration`: variables, reference and example
-follow from that. Numbers that another room works with have their default in that room's settings;
-it is only quoted here. Where a setting may be left without a value, the text "none" says so, since
-TOML has no word for it.
+To add a section, add a class here and a field of `Configuration`. Variables, reference and example
+follow from these. If another room uses a setting, that room defines the default, and this module
+only repeats it. The text "none" means that a setting has no value, because TOML has no null.
 """
 
 import json
@@ -44,7 +43,7 @@ _BROKERS: Final = "127.0.0.1:9092"
 _KAFKA: Final = KafkaSettings(_BROKERS)
 _SERVICE: Final = ServiceSettings()
 _SHARD: Final = ShardSettings()
-"""The rooms' own settings, for their defaults."""
+"""The settings of the rooms, which define the defaults."""
 
 
 def _none(value: object) -> object:
@@ -300,7 +299,7 @@ class MetricsSection(_Section):
 
 
 class PoolConfiguration(PoolSettings):
-    """A pool in full: that it can be served is checked by making it."""
+    """All settings of a pool. The validation makes the pool, to check that it can be served."""
 
     model_config = _CONFIG
 
@@ -365,21 +364,21 @@ class Configuration(_Section):
     log: LogSection = LogSection()
     """Where the topics are kept."""
     kafka: KafkaSection = KafkaSection()
-    """Where the cluster is, and who this instance is."""
+    """How to reach the cluster, and the name of this instance."""
     service: ServiceSection = ServiceSection()
-    """How the service goes about its loop."""
+    """How the service's loop works."""
     snapshots: SnapshotSection = SnapshotSection()
-    """How often a shard's whole state is written, and in what pieces."""
+    """How often a shard writes its whole state, and in what pieces."""
     limits: LimitsSection = LimitsSection()
-    """What keeps memory bounded and bad input out."""
+    """Limits on memory and on input."""
     audit: AuditSection = AuditSection()
-    """What is published for the audit."""
+    """What the service publishes for the audit."""
     observe: ObserveSection = ObserveSection()
     """Where metrics, health and the page are served."""
     api: ApiSection = ApiSection()
     """What the HTTP API allows."""
     metrics: MetricsSection = MetricsSection()
-    """How many series there may be."""
+    """How many metric series there may be."""
     pools: dict[Name, PoolConfiguration] = {}
     """The pools by name; the one called "*" is the template of pools created on demand."""
 
@@ -399,7 +398,7 @@ class Configuration(_Section):
 
 
 def fingerprint(pool: PoolConfiguration) -> str:
-    """Return a hash that changes with what the pool says, not with how or in which order."""
+    """Return a hash of a pool's meaning; it does not depend on notation or order."""
     learner = {"name": pool.learner} if isinstance(pool.learner, str) else pool.learner
     content = pool.model_dump(mode="json", exclude_defaults=True) | {
         "arms": {arm: str(parse_quota(quota, arm)) for arm, quota in pool.arms.items()},
