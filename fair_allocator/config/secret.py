@@ -19,7 +19,7 @@ def secret_of(name: str, value: SecretStr, file: Path | None) -> str:
     Raises
     ------
     ConfigurationError
-        If it is given twice, or its file cannot be read or is empty.
+        If the secret is given twice, or its file cannot be read or is empty.
     """
     secret = value.get_secret_value()
     if file is None:

@@ -137,7 +137,7 @@ class KafkaSection(_Section):
     instance: str = ""
     """This instance's own name, the same after a restart; by default the host's name."""
     delivery: Literal["exactly_once", "at_least_once"] = "exactly_once"
-    """How often an answer may be seen; "at_least_once" is quicker, see docs/kafka.md."""
+    """How often consumers may see an answer; "at_least_once" is faster, see docs/kafka.md."""
     transactional_id: str = ""
     """The id of this instance's transactions at the broker; by default group and instance."""
     session_seconds: Annotated[float, Field(ge=1)] = _KAFKA.session_seconds
@@ -151,11 +151,11 @@ class KafkaSection(_Section):
     replication: Annotated[int, Field(ge=-1)] = -1
     """Copies of every topic that `topics --create` makes; -1 is the cluster's default."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    """How to connect."""
+    """How to connect to the brokers."""
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
     """How the client proves its identity."""
     sasl_username: str = ""
-    """The user."""
+    """The user's name for SASL."""
     sasl_password: SecretStr = SecretStr("")
     """The user's password; better in a variable or in a file."""
     sasl_password_file: Annotated[Path | None, Field(strict=False), BeforeValidator(_none)] = None
@@ -193,7 +193,7 @@ class ServiceSection(_Section):
     give_up_seconds: Annotated[float, Field(ge=0)] = _SERVICE.give_up_seconds
     """Seconds for which commits and restores may fail before the service ends with exit 69."""
     drain_seconds: Annotated[float, Field(ge=0)] = 10.0
-    """Seconds a stop may take to commit what is under way."""
+    """Seconds that a stop may take to commit the current work."""
 
 
 class SnapshotSection(_Section):
@@ -213,17 +213,17 @@ class LimitsSection(_Section):
     pending_per_pool: _Count = _SHARD.pending_per_pool
     """Assignments of a pool that wait for their reward; beyond that the oldest expire."""
     waiting_per_pool: Annotated[int, Field(ge=0)] = _SHARD.waiting_per_pool
-    """Requests of a pool that wait because nobody can take them; one more is a dead letter."""
+    """Requests of a pool that wait because no arm can take them; a further one is a dead letter."""
     remembered_per_pool: Annotated[int, Field(ge=0)] = _SHARD.remembered_per_pool
-    """Settled requests a pool remembers, to answer a repeated one as before."""
+    """Settled requests that a pool remembers, so that a repeat gets its first answer."""
     pools_per_shard: _Count = _SHARD.pools_per_shard
-    """Pools of one partition; beyond that, none is created on demand."""
+    """Pools of one partition; beyond that, the service creates no pool on demand."""
     arms_per_pool: _Count = _SHARD.arms_per_pool
     """Arms of one pool."""
     unknown_fields: Literal["ignore", "check", "refuse"] = "check"
     """What to do with unknown fields of events; "check" refuses those that resemble a known one."""
     clock_skew_seconds: Annotated[float, Field(ge=0)] = _SHARD.clock_skew / 1000
-    """Seconds a record's timestamp may be ahead of the clock; more makes it a dead letter."""
+    """Seconds a record may be ahead of the clock; a record further ahead is a dead letter."""
     retire_after_seconds: _SpanOrNone = None
     """Idle seconds after which a pool created on demand is kept compressed; "none": never."""
 
@@ -243,7 +243,7 @@ class ObserveSection(_Section):
     port: Annotated[Annotated[int, Field(ge=0, le=65535)] | None, BeforeValidator(_none)] = 9464
     """The port of that address; 0 takes any free one, "none" serves nothing."""
     port_required: bool = True
-    """Whether the service ends with exit 78 if the port cannot be had; else it runs without."""
+    """Whether the service ends with exit 78 if it cannot use the port; else it runs without it."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The least severe log lines that the service writes to standard error."""
     token: SecretStr = SecretStr("")
@@ -259,7 +259,7 @@ class ObserveSection(_Section):
     max_clients: _Count = 50
     """Pages that may watch at the same time."""
     max_connections: _Count = 1_000
-    """Connections at the same time; one more closes the one that was idle or slow for longest."""
+    """Connections at the same time; a further one replaces the one idle or slow for longest."""
     hosts: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)] = ()
     """Host names that clients may use for the server, besides addresses; if empty, any name."""
 
@@ -326,7 +326,7 @@ class PoolConfiguration(PoolSettings):
     tags: dict[Name, Tags] | None = None
     """Tags of arms, such as skills; requests say in `needs` which tags they want."""
     when_busy: Literal["wait", "refuse"] = "wait"
-    """What happens to a request that nobody can take now, or whose pool is paused."""
+    """What happens to a request that no arm can take now, or whose pool is paused."""
     wait_timeout: _SpanOrNone = None
     """Seconds of record time that a request may wait; "none": for ever."""
     reassign: bool = False
