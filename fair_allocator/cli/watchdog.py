@@ -108,7 +108,7 @@ class Watchdog:
         if self._stopped_at is None:
             self._stopped_at = now
             stop()
-            logger.info("%s: draining; once more ends at once, and loses nothing", number.name)
+            logger.info("%s: draining; a second one ends at once, and loses nothing", number.name)
         elif now - self._stopped_at > ONE_MOMENT:
             os._exit(128 + number)
 

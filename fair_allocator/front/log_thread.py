@@ -73,7 +73,7 @@ class LogThread(ABC):
                 self._set_away(str(error))
             except Exception:
                 logger.exception("cannot %s", self._task)
-                self._set_away(f"the server cannot {self._task}, see its messages")
+                self._set_away(f"the server cannot {self._task}, see its log")
             self._after_failure()
             self._pause = min(LONGEST_PAUSE, 0.05 + 2 * self._pause)
         self._after_failure()
