@@ -136,7 +136,7 @@ def _letters(client: LogClient, arguments: argparse.Namespace) -> Iterator[Lette
 
 
 def _completed(client: LogClient, content: DeadLetter) -> DeadLetter:
-    """Return a cut letter with all its bytes if the log still has the input, else as it is."""
+    """Return a letter with all its bytes, or unchanged if the log no longer has the input."""
     topic, partition, offset = content.topic, content.partition, content.offset
     try:
         (record,) = client.read(topic, partition, offset, offset + 1)

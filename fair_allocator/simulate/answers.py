@@ -216,7 +216,7 @@ def gini(work: Ints) -> float:
 
 
 def busiest_tenth(work: Ints) -> float:
-    """Return the share of the work that the busiest tenth of the workers does, at least one.
+    """Return the share of the work that the busiest tenth of the workers, at least one, does.
 
     >>> busiest_tenth(np.array([6, 1, 1, 1, 1]))
     0.6

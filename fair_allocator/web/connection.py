@@ -270,7 +270,7 @@ class Connection(HttpToolsProtocol):
         the answer.
         """
         self._deaf = True
-        if self.transport.can_write_eof():  # TLS cannot
+        if self.transport.can_write_eof():  # TLS has no such end
             try:
                 self.transport.write_eof()
             except OSError:
