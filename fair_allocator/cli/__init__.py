@@ -1,7 +1,7 @@
 """The command line: one module per command, each with `add` and `run`.
 
-Exit codes: 0 done, 1 a check failed, 2 usage, and those of the errors (see `errors`): 69 try
-again, 70 internal, 78 configuration.
+Exit codes: 0 done, 1 a check failed, 2 wrong usage. An error of this package has a code of its
+own (see `errors`): 69 try again, 70 internal, 78 configuration.
 """
 
 import argparse
@@ -46,11 +46,12 @@ _COMMANDS: Final = {
     "schema": "fair_allocator.cli.schema",
     "completion": "fair_allocator.cli.completion",
 }
-"""Their modules are loaded when needed: a service that was killed is to be back at once."""
+"""The module of each command. Only the module in use is loaded, so that a killed service restarts
+fast."""
 
 _INTERRUPTED: Final = 130
 _PIPE_CLOSED: Final = 141
-"""What a shell says of a process that died of SIGPIPE."""
+"""Exit codes: stopped by Ctrl-C, and the reader of the output has gone (as for SIGPIPE)."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Nobody reads any more; what is still buffered must not fail once again at exit.
+        # The reader has gone. Discard what is still buffered: to flush it at exit would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_CLOSED
     except KeyboardInterrupt:
@@ -94,7 +95,7 @@ def _exit_code(error: FairAllocatorError) -> int:
 
 
 def make_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
-    """Return what reads these arguments: of one command if they begin with it, else of all."""
+    """Return a parser for the command that the arguments begin with, or else for all commands."""
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
         description="Gives every arm its share of the rounds, at every round, and learns.",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def make_api(configuration: Configuration) -> "MakeParts | None":
-    """Return what makes the API that `run` serves, None if it serves none."""
+    """Return a function that makes the API of `run`, or None if the API is off."""
     enabled = configuration.api.enabled
     if enabled is None:
         enabled = configuration.log.kind == "sqlite"
@@ -22,14 +22,14 @@ def make_api(configuration: Configuration) -> "MakeParts | None":
 
 
 def _parts(configuration: Configuration, access: "Access") -> "Sequence[Part]":
-    # Here, since it takes longer to load than all that decides.
+    # Imported only here: the API takes longer to load than the rest of the service.
     from fair_allocator.front.front import Front
 
     return [Front(configuration, partial(open_client, configuration), access).part]
 
 
 def make_gateway(configuration: Configuration) -> "MakeParts":
-    """Return what makes the parts of a gateway."""
+    """Return a function that makes the parts of a gateway."""
 
     def parts(access: "Access") -> "Sequence[Part]":
         from fair_allocator.front.front import Front

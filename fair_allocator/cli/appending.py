@@ -1,4 +1,4 @@
-"""Events on their way to the log: checked, keyed by their pool, appended in batches."""
+"""Check events, key them by their pool, and append them to the log in batches."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from fair_allocator.log import Incoming, LogClient
 from fair_allocator.text import demanded, to_bytes
 
 _PIECE: Final = 2**16
-"""Bytes read at once: what of them are whole lines is sent together."""
+"""Bytes read at once. The whole lines among them are sent together."""
 
 
 class BadEvent(ValueError):
@@ -23,7 +23,7 @@ class BadEvent(ValueError):
 
 
 def pool_of(topic: str, value: bytes, limit: int) -> str:
-    """Return the pool an event is for; what the service would refuse is refused."""
+    """Return the pool of an event; raise `BadEvent` if the service would refuse the event."""
     if len(value) > limit:
         raise BadEvent(f"longer than limits.record_bytes, {limit:,}")
     try:
@@ -46,14 +46,14 @@ def pool_of(topic: str, value: bytes, limit: int) -> str:
 
 @dataclass(slots=True)
 class Appender:
-    """Checks events of a topic, and appends them; `places` tells where they went."""
+    """Checks events of a topic and appends them; `places` says where they were appended."""
 
     client: LogClient
     topic: str
     partition: int | None
     limit: int
     places: dict[int, list[int]] = field(default_factory=dict)
-    """By partition: how many, the first offset and the last."""
+    """By partition: the number of events, their first offset and their last offset."""
 
     def prepared(self, value: bytes) -> Incoming:
         """Return the record of an event, keyed by its pool."""
@@ -61,7 +61,7 @@ class Appender:
         return Incoming(self.topic, key, value, self.partition)
 
     def append(self, records: Iterable[Incoming]) -> list[tuple[int, int]]:
-        """Send records, all or none."""
+        """Append all of the records, or none; return the partition and offset of each."""
         given = self.client.append_many(records)
         for partition, offset in given:
             place = self.places.setdefault(partition, [0, offset, offset])
@@ -71,14 +71,14 @@ class Appender:
 
     @property
     def sent(self) -> int:
-        """How many were sent."""
+        """How many events were sent."""
         return sum(count for count, _, _ in self.places.values())
 
 
 def batches(file: BufferedIOBase, longest: int) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield the lines that have come so far, with the bytes read for them.
+    """Yield the lines that have arrived so far, with the number of bytes read for them.
 
-    What follows the first `longest` bytes of a line without an end is not kept.
+    A line that continues over several reads is cut after `longest` bytes.
     """
     rest = b""
     while piece := file.read1(_PIECE):

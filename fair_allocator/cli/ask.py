@@ -1,4 +1,4 @@
-"""`ask`: a request, and the arm that it is given."""
+"""`ask`: send a request, and print the arm that it is given."""
 
 import argparse
 import sys
@@ -37,7 +37,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask."""
+    """Ask for an arm, and print it."""
     eligible = None if arguments.eligible is None else arguments.eligible.split(",")
     with server_of(arguments) as allocator:
         found = allocator.assign(

@@ -1,4 +1,4 @@
-"""`audit`: were the guarantees kept? Recomputed from the assignments alone."""
+"""`audit`: recompute from the assignments alone whether the guarantees were kept."""
 
 import argparse
 from collections.abc import Iterator
@@ -75,9 +75,9 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Audit."""
+    """Audit the assignments, and print the report."""
     configuration = configuration_of(arguments)
-    # Beyond what the service remembers, an id may rightly be answered anew.
+    # The service may answer an id anew once it has forgotten it.
     window = min(WINDOW, configuration.limits.remembered_per_pool)
     again = None
     heads = _sealed_heads(arguments.verify_key, arguments.seal)
@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _sealed_heads(public: str | None, names: list[str]) -> list[Head]:
-    """Return what the seals in files say, if they are signed with the key."""
+    """Return the heads in files of seals; every seal must be signed with the key."""
     if (public is None) != (not names):
         raise BadUsage("--verify-key and --seal belong together")
     heads = []

@@ -1,4 +1,4 @@
-"""`check-config`: what the configuration promises, before anything runs."""
+"""`check-config`: show what the configuration promises, before a service runs with it."""
 
 import argparse
 import sys
@@ -35,7 +35,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check."""
+    """Check the configuration, and show its guarantees."""
     configuration = configuration_of(arguments)
     service_settings(configuration, configuration.log.partitions)
     check_files(configuration.observe)
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _when_busy(pool: PoolGuarantee) -> str:
-    """Return what becomes of a request that nobody can take, or that is declined."""
+    """Return what happens to a request that no arm can take, or that an arm declines."""
     waits = pool.when_busy == "wait" and pool.wait_timeout is not None
     text = pool.when_busy + (f" {pool.wait_timeout:g} s" if waits else "")
     return text + (", reassign" if pool.reassign else "")

@@ -1,4 +1,4 @@
-"""`completion`: the script by which a shell completes commands and options."""
+"""`completion`: print the script with which a shell completes commands and options."""
 
 import argparse
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the script."""
     from fair_allocator.cli import make_parser
 
     try:
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """Yield all options and arguments, those of the commands too."""
+    """Yield all options and arguments of a parser and of its commands."""
     for action in parser._actions:
         yield action
         if isinstance(action, argparse._SubParsersAction):

@@ -1,4 +1,4 @@
-"""`dead-letters`: inputs that could not be used, to look at and to send again."""
+"""`dead-letters`: list the inputs that the service could not use, and send them again."""
 
 import argparse
 import json
@@ -28,7 +28,7 @@ from fair_allocator.wiring import open_client
 TOPIC: Final = "dead-letters"
 
 MARK: Final = b"replayed"
-"""The key of a record that names letters of its partition by offset, which were sent again."""
+"""The key of a record that lists the offsets of letters that were sent again."""
 
 _MARK_OPENING: Final = b'{"replayed":'
 _BATCH: Final = 100
@@ -37,7 +37,7 @@ _LONGEST: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A dead letter, where it lies, and whether it was sent again."""
+    """A dead letter, its place in the log, and whether it was sent again."""
 
     partition: int
     offset: int
@@ -47,7 +47,7 @@ class Letter:
 
     @property
     def pool(self) -> str | None:
-        """The pool it is for, if its value can be read."""
+        """The pool of the input, or None if the value cannot be read."""
         try:
             pool = json.loads(self.content.original()[1] or b"")["pool"]
         except (ValueError, LookupError, TypeError, RecursionError):
@@ -55,7 +55,11 @@ class Letter:
         return pool if isinstance(pool, str) else None
 
     def again(self, keyed: bool) -> Incoming:
-        """Return the record to send again: its bytes, at the pool's place if that is known."""
+        """Return the record to send again.
+
+        If `keyed`, the key is the pool's name (where known). Otherwise the record goes back to its
+        old partition.
+        """
         key, value = self.content.original()
         if not keyed:
             return Incoming(
@@ -107,7 +111,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def _letters(client: LogClient, arguments: argparse.Namespace) -> Iterator[Letter]:
-    """Yield the letters asked for, as of now."""
+    """Yield the letters that the arguments select, up to the current end of the topic."""
     for partition in range(client.partitions):
         end = client.end_offset(TOPIC, partition)
         gone = _replayed(client, partition, end)
@@ -132,7 +136,7 @@ def _letters(client: LogClient, arguments: argparse.Namespace) -> Iterator[Lette
 
 
 def _completed(client: LogClient, content: DeadLetter) -> DeadLetter:
-    """Return a letter with all its bytes, if the log still has the input they came in."""
+    """Return a letter with all its bytes, or unchanged if the log no longer has the input."""
     topic, partition, offset = content.topic, content.partition, content.offset
     try:
         (record,) = client.read(topic, partition, offset, offset + 1)
@@ -159,7 +163,7 @@ def _replayed(client: LogClient, partition: int, end: int) -> set[int]:
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """List."""
+    """Print the dead letters."""
     counts: Counter[str] = Counter()
     with closing(open_client(configuration_of(arguments))) as client:
         for letter in _letters(client, arguments):
@@ -208,7 +212,7 @@ def _summary(counts: Counter[str], done: str = "") -> str:
 
 
 def run_replay(arguments: argparse.Namespace) -> int:
-    """Send again."""
+    """Send dead letters again."""
     configuration = configuration_of(arguments)
     keyed = configuration.log.partitioner != "none"
     counts: Counter[str] = Counter()
@@ -236,7 +240,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
 
 
 def _marks(letters: list[Letter]) -> Iterator[Incoming]:
-    """Yield a record for each partition that names its letters."""
+    """Yield for each partition a record that lists its letters as sent again."""
     for partition in {letter.partition for letter in letters}:
         offsets = [letter.offset for letter in letters if letter.partition == partition]
         value = _MARK_OPENING + json.dumps(offsets).encode() + b"}"

@@ -1,4 +1,4 @@
-"""`decline`: an arm does not take its assignment, told to a running service."""
+"""`decline`: tell a running service that an arm does not take its assignment."""
 
 import argparse
 
@@ -23,7 +23,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Send it."""
+    """Send the decline."""
     with server_of(arguments) as allocator:
         place = allocator.decline(arguments.pool, arguments.request_id, arguments.arm)
     print_recorded("rewards", place, arguments.json)

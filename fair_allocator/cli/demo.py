@@ -1,4 +1,4 @@
-"""The command `demo`."""
+"""`demo`: play a hidden world against the service, and show the outcome."""
 
 import argparse
 import signal
@@ -34,7 +34,7 @@ from fair_allocator.log.base import LogClient
 from fair_allocator.wiring import open_client
 
 SECONDS: Final = 20
-"""How long a demo takes, unless told otherwise."""
+"""How long a demo takes by default."""
 
 REQUESTS: Final = {"crowd": 8_000, "wireless": 8_000, "plain": 40_000}
 SEED: Final = 9
@@ -158,7 +158,7 @@ def _play(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _place(arguments: argparse.Namespace, stack: ExitStack) -> Path:
-    """Return the log's path, in a directory that goes with the stack unless it is to be kept."""
+    """Return the log's path; the stack removes a temporary directory unless the log is kept."""
     if arguments.log is not None:
         return Path(arguments.log)
     prefix = "fair-allocator-demo-"
@@ -217,7 +217,7 @@ class _Stop:
 
 @contextmanager
 def _stop_on_signal() -> Iterator[_Stop]:
-    """Let Ctrl-C or SIGTERM end it after the step it is in, and a second one at once."""
+    """Let Ctrl-C or SIGTERM end the demo after its current step, and a second signal at once."""
     stop = _Stop()
 
     def ask(_number: int, _frame: object) -> None:
@@ -225,7 +225,7 @@ def _stop_on_signal() -> Iterator[_Stop]:
             raise KeyboardInterrupt
         stop.asked = True
 
-    # Only the main thread may ask for signals; any other thread is ended by its creator.
+    # Only the main thread may install handlers. Another thread is stopped by its creator.
     numbers = (signal.SIGINT, signal.SIGTERM) if current_thread() is main_thread() else ()
     before = {number: signal.signal(number, ask) for number in numbers}
     try:

@@ -1,4 +1,4 @@
-"""`export`: the state of every pool into a file."""
+"""`export`: write the state of every pool to a file."""
 
 import argparse
 import sys
@@ -37,13 +37,13 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Export."""
+    """Write the export."""
     configuration = configuration_of(arguments)
     with closing(open_client(configuration)) as client:
         partitions = client.partitions
         shards = read_shards(client, shard_settings(configuration, partitions))
         lines = state_file.write(with_bar("reading the journal", shards, partitions))
-        # The first line comes when all was read: nothing is written if the log cannot be read.
+        # The first line comes after the whole log was read: if that fails, no file is written.
         lines = chain([next(lines)], lines)
         if arguments.out == "-":
             sys.stdout.buffer.writelines(lines)

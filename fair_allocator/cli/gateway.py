@@ -33,7 +33,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve."""
+    """Serve the API until a signal comes."""
     configuration = configuration_of(arguments)
     if configuration.observe.port is None:
         raise ConfigurationError("a gateway needs a port: set observe.port")

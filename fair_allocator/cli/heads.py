@@ -1,4 +1,4 @@
-"""What commands know of the chains beside what the assignments topic says."""
+"""The ends of the hash chains, read from the journal to compare with the assignments topic."""
 
 import sys
 
@@ -10,10 +10,10 @@ from fair_allocator.log import JOURNAL, LogClient
 
 
 def journal_heads(client: LogClient, configuration: Configuration) -> list[Head]:
-    """Return where the chains of all partitions are by the journal.
+    """Return the ends of all partitions' chains according to the journal.
 
-    They are read before the topic, which then has all of it. Who may not read the journal is told
-    what goes unnoticed.
+    Call this before you read the topic, so that the topic has everything that the heads cover. If
+    the journal cannot be read, print a warning that a dropped tail would go unnoticed.
     """
     skip_last = configuration.kafka.delivery == "at_least_once"
     heads = []
@@ -30,7 +30,7 @@ def journal_heads(client: LogClient, configuration: Configuration) -> list[Head]
 
 
 def record_count(client: LogClient) -> int:
-    """Return how many assignment records there are, about."""
+    """Return approximately how many assignment records there are."""
     return sum(
         client.end_offset("assignments", partition) - client.start_offset("assignments", partition)
         for partition in range(client.partitions)

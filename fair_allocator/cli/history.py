@@ -1,4 +1,4 @@
-"""`history`: what was changed in a pool, when, and by whom, from the assignments topic."""
+"""`history`: show what was changed in a pool, when and by whom, from the assignments topic."""
 
 import argparse
 import json
@@ -21,7 +21,7 @@ from fair_allocator.wiring import open_client
 
 KINDS: Final = ("epoch", "control", "removed")
 MOST_NAMED: Final = 5
-"""How many arms of a change are named."""
+"""How many arms of a change to name."""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _changes(client: LogClient, partition: int, pool: str) -> Iterator[dict[str, Any]]:
-    """Yield the changes of a pool, those told in several records as one."""
+    """Yield the changes of a pool; a change that spans several records comes once."""
     key, last = to_bytes(pool), None
     for record in client.read("assignments", partition):
         if record.key != key:

@@ -1,4 +1,4 @@
-"""`import`: the pools of an export into a new log."""
+"""`import`: take the pools of an export into a new log."""
 
 import argparse
 from contextlib import closing
@@ -35,7 +35,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Import."""
+    """Import the pools."""
     configuration = configuration_of(arguments)
     settings = shard_settings(configuration, configuration.log.partitions)
     with reading(arguments.file) as file:

@@ -1,4 +1,4 @@
-"""`inspect`: where the pools stand, whether a service runs or not."""
+"""`inspect`: show where the pools stand; works with and without a running service."""
 
 import argparse
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from fair_allocator.wiring import open_client, shard_settings
 
 MOST_WAITING: Final = 10
 MOST_NAMED: Final = 5
-"""How many requests that wait are shown, and how many arms of each."""
+"""How many waiting requests to show, and how many arms of each."""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -49,7 +49,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Inspect."""
+    """Print the state of the shards, or of one pool."""
     configuration = configuration_of(arguments)
     with closing(open_client(configuration)) as client:
         settings = shard_settings(configuration, client.partitions)
@@ -84,7 +84,7 @@ def _read(client: LogClient, settings: ShardSettings, partitions: range) -> Iter
 def _find(
     client: LogClient, settings: ShardSettings, partitions: range, name: str
 ) -> tuple[Shard, HostedPool]:
-    """Find a pool where its name belongs, or else anywhere."""
+    """Find a pool: first on the partition of its name, then on all others."""
     home = partition_for(to_bytes(name), settings.partitions, settings.partitioner)
     likely = range(0) if home not in partitions or home is None else range(home, home + 1)
     for some in (likely, partitions):
@@ -165,7 +165,7 @@ def _print_pool(shard: dict[str, Any], pool: dict[str, Any]) -> None:
 
 
 def _service(pool: dict[str, Any]) -> str:
-    """Return how the pool's requests are served, in a line."""
+    """Return a line that says how the pool serves requests."""
     gap, most = counted(pool["longest_gap"], "slot"), pool["longest_gap_bound"]
     words = [
         f"requests {pool['requests']}",
@@ -184,7 +184,7 @@ def _service(pool: dict[str, Any]) -> str:
 
 
 def _print_arms(arms: list[dict[str, Any]]) -> None:
-    """Print a row for each arm; columns that say nothing of any arm are left out."""
+    """Print a row for each arm; leave out columns that are empty for every arm."""
     columns: dict[str, list[object]] = {
         "arm": [shown(arm["arm"]) for arm in arms],
         "quota": [arm["quota"] for arm in arms],
@@ -206,7 +206,7 @@ def _print_arms(arms: list[dict[str, Any]]) -> None:
 
 
 def _print_waiting(waiting: list[dict[str, Any]]) -> None:
-    """Print the requests that have waited longest."""
+    """Print the requests that have waited for the longest time."""
     if not waiting:
         return
     print()
@@ -236,6 +236,6 @@ def _in_brackets(text: str) -> str:
 
 
 def _decimal(fraction: str) -> str:
-    """Round down, so that what is shown never seems to be more than is owed."""
+    """Round down to hundredths, so that the output never shows more than an arm is owed."""
     hundredths = floor(Fraction(fraction) * 100)
     return f"{hundredths // 100:,}.{hundredths % 100:02}"

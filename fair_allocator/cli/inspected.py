@@ -1,4 +1,4 @@
-"""What `inspect` says of shards, pools and arms, as plain data."""
+"""Shards, pools and arms as plain data, for `inspect`."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from fair_allocator.shard.hosted import HostedPool
 
 
 def shard(shard: Shard) -> dict[str, Any]:
-    """Return how far a shard is."""
+    """Return a shard's position: journal entry, clock and offsets."""
     return {
         "partition": shard.partition,
         "entry": shard.seq,
@@ -18,13 +18,13 @@ def shard(shard: Shard) -> dict[str, Any]:
 
 
 def pools(shard: Shard) -> list[dict[str, Any]]:
-    """Return every pool of a shard, by name."""
+    """Return every pool of a shard, sorted by name."""
     hosted = ((name, shard.table.hosted(name)) for name in sorted(shard.table))
     return [pool(name, each) for name, each in hosted if each is not None]
 
 
 def pool(name: str, hosted: HostedPool) -> dict[str, Any]:
-    """Return a pool without its arms."""
+    """Return the figures of a pool, without its arms."""
     pool, hosting = hosted.pool, hosted.hosting
     guarantee, asleep = pool.guarantee, len(pool.sleeping)
     return {
@@ -57,7 +57,10 @@ def pool(name: str, hosted: HostedPool) -> dict[str, Any]:
 
 
 def _gap_bound(hosted: HostedPool) -> int | None:
-    """Return how long the bank lets an arm of the smallest quota go without a pull."""
+    """Return the most slots that an arm of the smallest quota can go without a pull.
+
+    None if the pool has no such bound.
+    """
     guarantee = hosted.pool.guarantee
     if guarantee.window is None:
         return None
@@ -66,7 +69,7 @@ def _gap_bound(hosted: HostedPool) -> int | None:
 
 
 def detail(hosted: HostedPool) -> dict[str, Any]:
-    """Return where the arms of a pool stand, and which requests wait."""
+    """Return the standing of a pool's arms, and the requests that wait."""
     return {
         "standing": _arms(hosted),
         "waiting_requests": [_waiter(each) for each in hosted.waiting.values()],
@@ -98,7 +101,7 @@ def _arms(hosted: HostedPool) -> list[dict[str, Any]]:
 
 
 def _waiter(each: Waiter) -> dict[str, Any]:
-    """Return a request that waits; its times are in milliseconds."""
+    """Return a waiting request; its times are in milliseconds."""
     asked = each.asked
     return {
         "request_id": asked.request_id,

@@ -1,6 +1,6 @@
-"""The service's own words: one line per event of interest, to standard error.
+"""The service's log lines, on standard error: one line per event that an operator cares about.
 
-Text on a terminal, JSON otherwise; never one per record.
+Lines are text on a terminal and JSON otherwise. The service never logs a line per record.
 """
 
 import json
@@ -29,24 +29,27 @@ def set_level(level: str) -> None:
 
 
 def _is_no_clients(record: logging.LogRecord) -> bool:
-    """Leave out what clients mention and get over; what they do not comes to us as an error."""
+    """Drop log lines of the Kafka clients, except critical ones.
+
+    The clients log problems that they recover from. Other problems reach us as exceptions.
+    """
     package = record.name.partition(".")[0]
     return package not in ("kafka", "confluent_kafka") or record.levelno >= logging.CRITICAL
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """The one of this module."""
+    """The handler of this module, so that `set_up` can find and replace it."""
 
 
 class _Text(logging.Formatter):
-    """For a person at a terminal."""
+    """Lines for a person at a terminal."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-8s %(message)s", "%H:%M:%S")
 
 
 class _Json(logging.Formatter):
-    """For whatever collects log lines."""
+    """Lines for a log collector."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {

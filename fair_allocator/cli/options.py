@@ -1,4 +1,4 @@
-"""What the commands have in common: how they are declared, configured and refused."""
+"""Code that all commands share: declarations, configuration, files and errors."""
 
 import argparse
 import os
@@ -21,13 +21,13 @@ Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 class CheckFailed(FairAllocatorError):
-    """What was to be checked is not as it should be."""
+    """A check found a problem."""
 
     exit_code: ClassVar[int] = 1
 
 
 class BadUsage(FairAllocatorError):
-    """The command was called in a way that makes no sense."""
+    """The arguments of a command make no sense."""
 
     exit_code: ClassVar[int] = 2
 
@@ -40,7 +40,7 @@ def add_command(
     example: str,
     run: Callable[[argparse.Namespace], int] | None = None,
 ) -> argparse.ArgumentParser:
-    """Declare a command: `run` does it, and its help ends with the example."""
+    """Declare a command: `run` executes it, and its help ends with the example."""
     parser = subparsers.add_parser(
         name,
         help=summary,
@@ -55,7 +55,7 @@ def add_command(
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
-    """Let a command be told its configuration."""
+    """Add the option `--config` to a command."""
     parser.add_argument(
         "--config",
         type=Path,
@@ -65,20 +65,20 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Let a command print for a script."""
+    """Add the option `--json` to a command."""
     parser.add_argument("--json", action="store_true", help="print JSON, for a script")
 
 
 def configuration_of(arguments: argparse.Namespace) -> "Configuration":
-    """Return the configuration a command was called with."""
-    # Only here: the commands that ask a server need none, and are to answer at once.
+    """Return the configuration that a command was called with."""
+    # Imported only here: commands that ask a server need no configuration and must start fast.
     from fair_allocator.config import load
 
     return load(arguments.config, os.environ)
 
 
 def called(name: str) -> str:
-    """Return what messages call a file named on the command line."""
+    """Return the name that messages use for a file from the command line."""
     return "<stdin>" if name == "-" else name
 
 

@@ -1,4 +1,4 @@
-"""How results are shown: tables, JSON, progress, and foreign text without its tricks."""
+"""Print results: tables, JSON, progress bars, and foreign text with control characters escaped."""
 
 import json
 import os
@@ -17,7 +17,7 @@ Thing = TypeVar("Thing")
 
 
 def shown(text: str) -> str:
-    r"""Return a foreign text such that a terminal shows it and does not obey it.
+    r"""Return a foreign text, escaped if a terminal would interpret it instead of showing it.
 
     >>> shown("tasks"), shown("\x1b[2J")
     ('tasks', "'\\x1b[2J'")
@@ -26,7 +26,7 @@ def shown(text: str) -> str:
 
 
 def moment(milliseconds: int) -> str:
-    """Return a time in UTC.
+    """Return a time as text in UTC.
 
     >>> moment(0)
     '1970-01-01 00:00:00Z'
@@ -43,7 +43,7 @@ def print_json(data: object) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print aligned columns: text to the left, numbers to the right, nothing as a dash."""
+    """Print aligned columns: text to the left, numbers to the right, and a dash for None."""
     cells = [["-" if cell is None else _cell(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     right = [
@@ -64,7 +64,7 @@ def _cell(cell: object) -> str:
 
 
 class Bar:
-    """A progress bar; it says nothing where nobody watches."""
+    """A progress bar; it prints nothing if standard error is not a terminal."""
 
     def __init__(self, progress: "Progress", what: str, total: int | None) -> None:
         self._progress = progress
@@ -73,7 +73,7 @@ class Bar:
         self._steps = 0
 
     def advance(self, steps: int) -> None:
-        """Move on; cheap enough to be called for each record."""
+        """Advance the bar; cheap enough to call for each record."""
         self._steps += steps
         if self._steps > self._grain:
             self._progress.advance(self._task, self._steps)
@@ -83,7 +83,7 @@ class Bar:
 @contextmanager
 def bar(what: str, total: int | None) -> Iterator[Bar]:
     """Show progress on standard error while the block runs, if that is a terminal."""
-    # Only here: the service shows no bars, and is to start at once.
+    # Imported only here: the service shows no bars and must start fast.
     from rich import progress as bars
     from rich.console import Console
 
@@ -101,7 +101,7 @@ def bar(what: str, total: int | None) -> Iterator[Bar]:
 
 
 def with_bar(what: str, things: Iterable[Thing], total: int) -> Iterator[Thing]:
-    """Yield things, and show how many of them were dealt with."""
+    """Yield things, and show on a bar how many are done."""
     with bar(what, total) as progress:
         for thing in things:
             yield thing
@@ -109,7 +109,7 @@ def with_bar(what: str, things: Iterable[Thing], total: int) -> Iterator[Thing]:
 
 
 def size_of(file: BufferedIOBase) -> int | None:
-    """Return the bytes of a file, None if it is a pipe or the like."""
+    """Return the size of a file in bytes, None if it is not a regular file."""
     try:
         status = os.fstat(file.fileno())
     except OSError:

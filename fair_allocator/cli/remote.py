@@ -1,4 +1,4 @@
-"""What the commands share that ask a running service over HTTP."""
+"""Code shared by the commands that ask a running service over HTTP."""
 
 import argparse
 import os
@@ -28,7 +28,8 @@ TOKEN_VARIABLE: Final = "FAIR_ALLOCATOR_TOKEN"  # noqa: S105  (its name)
 USUAL_URL: Final = "http://127.0.0.1:9464"
 
 _RETRIES: Final = 3
-"""Somebody waits at the terminal: it is over after half a second if nobody listens."""
+"""Few, because a person waits at the terminal: if no server listens, the command ends after half a
+second."""
 
 
 class TryAgain(FairAllocatorError):
@@ -38,19 +39,19 @@ class TryAgain(FairAllocatorError):
 
 
 class NotAllowed(FairAllocatorError):
-    """The server does not let us."""
+    """The server does not allow what the command asks for."""
 
     exit_code: ClassVar[int] = EX_CONFIG
 
 
 class NotUnderstood(FairAllocatorError):
-    """The server answers something else."""
+    """The server's answer is not one that the command knows."""
 
     exit_code: ClassVar[int] = EX_SOFTWARE
 
 
 def add_server(parser: argparse.ArgumentParser) -> None:
-    """Let a command be told its server."""
+    """Add the options that name the server and the token."""
     parser.add_argument(
         "--url",
         metavar="URL",
@@ -65,7 +66,7 @@ def add_server(parser: argparse.ArgumentParser) -> None:
 
 
 def add_request(parser: argparse.ArgumentParser) -> None:
-    """Let a command be told which assignment it is about."""
+    """Add the options that name an assignment: its pool, request and arm."""
     parser.add_argument("--pool", required=True, metavar="NAME")
     parser.add_argument("--id", dest="request_id", required=True, metavar="ID", help="the request")
     parser.add_argument(
@@ -75,7 +76,7 @@ def add_request(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def server_of(arguments: argparse.Namespace) -> Iterator[Allocator]:
-    """Yield a client of the server; its errors become those of a command."""
+    """Yield a client of the server, and turn the client's errors into errors of a command."""
     url = arguments.url or os.environ.get(URL_VARIABLE) or USUAL_URL
     try:
         allocator = Allocator(url, _token(arguments.token_file), retries=_RETRIES)
@@ -100,7 +101,7 @@ def _token(file: Path | None) -> str | None:
 
 
 def _explained(error: AllocatorError, url: str) -> FairAllocatorError:
-    """Return the error of the command, with what to do."""
+    """Return the command's error for a client's error; its message says what to do."""
     match error:
         case Unreachable():
             return TryAgain(f"{url}: {error}; is `{PROGRAM} run` running there?")
@@ -115,7 +116,7 @@ def _explained(error: AllocatorError, url: str) -> FairAllocatorError:
 
 
 def plain(assignment: Assignment) -> dict[str, Any]:
-    """Return an assignment for a script."""
+    """Return an assignment as plain data, for a script."""
     return asdict(assignment)
 
 

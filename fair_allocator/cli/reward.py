@@ -1,4 +1,4 @@
-"""`reward`: how well an assignment went, told to a running service."""
+"""`reward`: tell a running service how well an assignment went."""
 
 import argparse
 
@@ -24,7 +24,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Send it."""
+    """Send the reward."""
     with server_of(arguments) as allocator:
         place = allocator.reward(
             arguments.pool, arguments.request_id, arguments.value, arguments.arm

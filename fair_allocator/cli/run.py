@@ -1,4 +1,4 @@
-"""`run`: serve until told to stop."""
+"""`run`: serve until a signal stops the service."""
 
 import argparse
 import logging
@@ -19,7 +19,7 @@ from fair_allocator.wiring import log_name, open_log, service_settings
 logger = logging.getLogger(__name__)
 
 _MOST_POOLS: Final = 10
-"""Named in the first line."""
+"""How many pools the first log line names."""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -44,7 +44,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve."""
+    """Run the service until a signal stops it."""
     configuration = configuration_of(arguments)
     settings = service_settings(
         configuration, configuration.log.partitions, arguments.accept_offsets
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _served(configuration: Configuration, pools: list[PoolGuarantee]) -> str:
-    """Say what is served, and what is promised."""
+    """Return a line that names the log, its pools and what they promise."""
     texts = [_promise(pool) for pool in pools[:_MOST_POOLS]]
     if len(pools) > _MOST_POOLS:
         texts.append(f"and {len(pools) - _MOST_POOLS} more")

@@ -1,4 +1,4 @@
-"""`schema`: the events, for other programs."""
+"""`schema`: print the schema of the events, for other programs."""
 
 import argparse
 
@@ -23,6 +23,6 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print."""
+    """Print the schema."""
     print_json(asyncapi() if arguments.asyncapi else json_schema())
     return 0

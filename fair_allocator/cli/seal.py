@@ -1,4 +1,4 @@
-"""`seal`: sign what was published so far, so that nobody can change it unnoticed."""
+"""`seal`: sign the records published so far, so that the audit notices any later change."""
 
 import argparse
 import sys
@@ -53,7 +53,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Seal."""
+    """Make a key, or sign the current heads."""
     if arguments.new_key is not None:
         try:
             print(new_key(arguments.new_key))
@@ -99,7 +99,7 @@ def _records(client: LogClient, partition: int, progress: Bar) -> Iterator[tuple
 
 
 def _read(client: LogClient, known: list[Head]) -> dict[int, tuple[int, str]]:
-    """Return the heads of all partitions that have a chain."""
+    """Return the heads of all partitions that have a chain; raise if a chain is broken."""
     offences: list[str] = []
 
     def blame(partition: int, offset: int, sentence: str) -> None:

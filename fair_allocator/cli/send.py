@@ -1,4 +1,4 @@
-"""`send`: events by hand, or a stream of them."""
+"""`send`: send one event, or a stream of events."""
 
 import argparse
 import sys
@@ -27,11 +27,11 @@ from fair_allocator.text import to_bytes
 from fair_allocator.wiring import open_client
 
 _MOST_SHOWN: Final = 10
-"""Bad lines that are named one by one."""
+"""How many bad lines to report one by one."""
 
 
 def add(subparsers: Subparsers) -> None:
-    """Declare the command, with one of its own for each kind of event."""
+    """Declare the command, with a subcommand for each kind of event."""
     parser = add_command(
         subparsers,
         "send",
@@ -62,11 +62,11 @@ def _add_stream(kinds: Subparsers, topic: str) -> None:
     add_common(parser, topic)
 
 
-# -- what they do -------------------------------------------------------------------------------
+# -- sending ------------------------------------------------------------------------------------
 
 
 def _open(arguments: argparse.Namespace, configuration: Configuration) -> LogClient:
-    """Open the log; one that is missing is made only if that was asked for."""
+    """Open the log; create a missing log only with `--create`."""
     try:
         return open_client(configuration, create=arguments.create)
     except LogMissing as error:
@@ -127,7 +127,7 @@ def run_stream(arguments: argparse.Namespace) -> int:
 
 
 def _send_lines(sender: Appender, file: BufferedIOBase, name: str, skip_bad: bool) -> int:
-    """Send what the lines hold; return how many bad ones were left out."""
+    """Send the events in the lines; return how many bad lines were left out."""
     number = skipped = 0
     with bar(f"sending {sender.topic}", size_of(file)) as progress:
         for size, lines in batches(file, sender.limit + 1):

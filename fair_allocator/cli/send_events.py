@@ -1,4 +1,4 @@
-"""The options of `send` for one event each, and the events they stand for."""
+"""The subcommands of `send` for a single event: their options, and the event made from them."""
 
 import argparse
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _NAMED_ACTIONS: Final = ("remove-arm", "sleep", "wake")
 
 
 def add_events(kinds: Subparsers, run: Run) -> None:
-    """Declare a command for each kind of event; `run` sends what `arguments.event` returns."""
+    """Declare a command for each kind of event; `run` sends the event from `arguments.event`."""
     _add_request(kinds, run)
     _add_reward(kinds, run)
     _add_decline(kinds, run)
@@ -22,7 +22,7 @@ def add_events(kinds: Subparsers, run: Run) -> None:
 
 
 def add_common(parser: argparse.ArgumentParser, topic: str) -> None:
-    """Declare the options that all of them have."""
+    """Declare the options that all subcommands have."""
     add_config(parser)
     add_json(parser)
     parser.add_argument(
@@ -176,7 +176,7 @@ def _parameter(text: str) -> tuple[str, float]:
 
 
 def _limit(text: str | None) -> Any:
-    """Return a limit as an event has it; "none" unsets it."""
+    """Return a limit in the form that an event has; "none" removes the limit."""
     if text is None or text == "none":
         return None
     return int(text) if text.isdigit() else text

@@ -1,4 +1,4 @@
-"""`simulate`: the paper's figures, experiments of one's own, a crowd, and what a quota costs."""
+"""`simulate`: the paper's figures, your own experiments, a crowd, and the price of a quota."""
 
 import argparse
 import time

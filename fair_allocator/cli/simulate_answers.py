@@ -1,4 +1,4 @@
-"""`simulate answers`: this package beside LFG on the answers of a real crowd."""
+"""`simulate answers`: compare this package with LFG on the answers of a real crowd."""
 
 import argparse
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ def _run(arguments: argparse.Namespace) -> int:
         quota = parse_quota(arguments.quota, "--quota")
     plan = answers.Plan(quota, arguments.rounds, arguments.slots)
     wanted = answers.entrants(arguments.bank)
-    for contestant in wanted:  # refuse what cannot be played before any of it is
+    for contestant in wanted:  # refuse a bad plan before any run starts
         answers.make_pool(found, plan, contestant, 0, 0)
     if plot is not None:
         writing.directory(plot.parent)

@@ -1,4 +1,4 @@
-"""`simulate crowd`: this package beside other learners where workers come and go."""
+"""`simulate crowd`: compare this package with other learners where workers come and go."""
 
 import argparse
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What the kinds of `simulate` have in common: numbers, seeds and pictures."""
+"""Options that the kinds of `simulate` share: numbers, seeds and pictures."""
 
 import argparse
 from collections.abc import Callable
@@ -15,7 +15,7 @@ SEED: Final = 2019
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """Return a parser of integers from a least one on."""
+    """Return a parser of integers that are at least `least`."""
 
     def number(text: str) -> int:
         value = int(text)
@@ -28,7 +28,7 @@ def at_least(least: int) -> Callable[[str], int]:
 
 
 def parse_seed(text: str) -> int:
-    """Return a seed, or refuse what is none."""
+    """Return the seed in a text; raise if it is out of range."""
     from fair_allocator.simulate.chance import MOST
 
     seed = int(text)
@@ -38,7 +38,7 @@ def parse_seed(text: str) -> int:
 
 
 def add_numbers(parser: argparse.ArgumentParser, *numbers: tuple[str, int, int, str]) -> None:
-    """Declare options that take a whole number: name, least one, default and what it is."""
+    """Declare options for whole numbers, each by its name, minimum, default and help text."""
     for option, least, default, text in numbers:
         parser.add_argument(
             option,
@@ -50,7 +50,7 @@ def add_numbers(parser: argparse.ArgumentParser, *numbers: tuple[str, int, int, 
 
 
 def add_outcome(parser: argparse.ArgumentParser) -> None:
-    """Declare the options on chance and on how the outcome is shown."""
+    """Declare the options for the seed, the picture and JSON."""
     parser.add_argument(
         "--seed", type=parse_seed, default=SEED, metavar="N", help="of all chance (%(default)s)"
     )
@@ -59,7 +59,7 @@ def add_outcome(parser: argparse.ArgumentParser) -> None:
 
 
 def plot_of(arguments: argparse.Namespace) -> Path | None:
-    """Return where to draw a picture, None if none is wanted."""
+    """Return the file for a picture, or None if the caller wants no picture."""
     plot: Path | None = arguments.plot
     if plot is not None and plot.suffix not in (".png", ".svg"):
         raise BadUsage(f"--plot must end in .png or .svg, got {shown(str(plot))}")
@@ -72,7 +72,7 @@ _Drawn = ParamSpec("_Drawn")
 def drawn(
     draw: Callable[_Drawn, list[Path]], *what: _Drawn.args, **how: _Drawn.kwargs
 ) -> list[Path]:
-    """Draw if it can be drawn; the numbers are written already."""
+    """Draw pictures if matplotlib is installed; the numbers are written before this."""
     try:
         return draw(*what, **how)
     except ImportError:

@@ -1,4 +1,4 @@
-"""`tail`: assignments as they are committed."""
+"""`tail`: print assignments as the service commits them."""
 
 import argparse
 import json
@@ -28,7 +28,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show them."""
+    """Print the assignments."""
     with server_of(arguments) as allocator, allocator.watch(arguments.pool) as feed:
         for assignment in islice(feed, arguments.count):
             line = json.dumps(plain(assignment)) if arguments.json else _line(assignment)

@@ -1,4 +1,4 @@
-"""`topics`: make the topics on Kafka, and check them."""
+"""`topics`: create the topics on Kafka, and check them."""
 
 import argparse
 
@@ -37,7 +37,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make and check."""
+    """Create missing topics if asked to, and check all topics."""
     configuration = configuration_of(arguments)
     check = backend_of(configuration).check_topics(configuration, create=arguments.create)
     if check is None:

@@ -1,4 +1,4 @@
-"""`watch`: where the pools of a running service stand, in the terminal."""
+"""`watch`: show in the terminal where the pools of a running service stand."""
 
 import argparse
 import sys
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Figures = Mapping[str, Any]
 
 _BAR: Final = 30
-"""Characters of a whole bar."""
+"""Characters of a full bar."""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -45,7 +45,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look, again and again."""
+    """Show the table, and renew it until Ctrl-C."""
     from rich.console import Console
     from rich.live import Live
 
@@ -77,7 +77,7 @@ def _table(title: str, caption: str, *columns: str) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    # Names come from producers: as texts they are shown, and not obeyed.
+    # Names come from producers. `Text` shows them as they are and does not interpret markup.
     table = Table(title=Text(title), caption=Text(caption), title_justify="left")
     for place, column in enumerate(columns):
         table.add_column(column, justify="right" if place else "left")
@@ -140,7 +140,7 @@ def _arms(figures: Figures) -> "Table":
 
 
 def _bar(share: float, quota: float) -> str:
-    """Draw a share, with a mark where the quota is.
+    """Draw a share as a bar, with a mark at the quota.
 
     >>> _bar(0.5, 0.2), _bar(0.1, 0.2)
     ('######|########', '###   |')

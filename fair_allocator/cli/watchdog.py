@@ -1,8 +1,8 @@
-"""Watches over the service's loop: stops it on signals, ends the process if it is stuck.
+"""Watch the service's loop: stop it on signals, and end the process if the loop is stuck.
 
-A thread of its own reads the signals, so that even a loop that hangs in a system call can be
-ended. Ending at once loses nothing: a commit happened or it did not (delivered at least once, what
-it publishes may come twice).
+A separate thread reads the signals, so that it can end even a loop that hangs in a system call. To
+end at once loses nothing, because a commit happens as a whole or not at all. (With at-least-once
+delivery, the published records may come twice.)
 """
 
 import faulthandler
@@ -21,26 +21,28 @@ from fair_allocator.errors import EX_SOFTWARE
 logger = logging.getLogger(__name__)
 
 LOOKS: Final = 10
-"""Looks without a beat before a loop counts as stuck; a suspended process does not look."""
+"""Checks without a beat before a loop counts as stuck. We count checks, not seconds, because a
+suspended process makes no checks."""
 
 LAST_WORDS_SECONDS: Final = 5.0
-"""How long a report may take; what the loop hangs on may be standard error itself."""
+"""How long the last report may take. It needs a limit: the loop may hang on standard error."""
 
 ONE_MOMENT: Final = 0.2
-"""Seconds in which signals count as one: some supervisors send theirs to the group as well."""
+"""Seconds within which signals count as one. Some supervisors signal the process and its group."""
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Watchdog:
-    """Watches over one loop.
+    """Watches one loop.
 
     Parameters
     ----------
     stuck_seconds
-        Without a beat for so long, the stacks are written and the process exits 70.
+        After so many seconds without a beat, the watchdog writes the stacks and exits 70.
     drain_seconds
-        How long the loop may take to end after the first signal; then likewise.
+        How long the loop may take to end after the first signal. After that, the watchdog does the
+        same.
     """
 
     def __init__(self, stuck_seconds: float, drain_seconds: float) -> None:
@@ -50,12 +52,12 @@ class Watchdog:
         self._stopped_at: float | None = None
 
     def beat(self) -> None:
-        """Say that the loop gets on."""
+        """Report that the loop makes progress."""
         self._beats += 1
 
     @contextmanager
     def over(self, stop: Callable[[], None]) -> Iterator[None]:
-        """Watch while the block runs; `stop` asks the loop to end. Of the main thread only."""
+        """Watch while the block runs; `stop` asks the loop to end. For the main thread only."""
         awake, wake = os.pipe()
         os.set_blocking(wake, False)
         thread = threading.Thread(
@@ -64,7 +66,7 @@ class Watchdog:
         former = {
             number: signal.signal(number, _heard)
             for number in _SIGNALS
-            if number != signal.SIGHUP or not _is_ignored(number)  # as nohup has it
+            if number != signal.SIGHUP or not _is_ignored(number)  # nohup ignores SIGHUP
         }
         former_wake = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         thread.start()
@@ -106,7 +108,7 @@ class Watchdog:
         if self._stopped_at is None:
             self._stopped_at = now
             stop()
-            logger.info("%s: draining; once more ends at once, and loses nothing", number.name)
+            logger.info("%s: draining; a second one ends at once, and loses nothing", number.name)
         elif now - self._stopped_at > ONE_MOMENT:
             os._exit(128 + number)
 
@@ -116,7 +118,7 @@ def _is_ignored(number: signal.Signals) -> bool:
 
 
 def _heard(_number: int, _frame: object) -> None:
-    """Let a signal be noticed; the thread reads which one it was."""
+    """Do nothing: a handler makes Python write the signal to the pipe that the thread reads."""
 
 
 def _give_up(why: str) -> None:

@@ -6,13 +6,14 @@
 >>> task.arm
 'ann'
 
-It needs httpx and nothing else of this package, so that it is also a small distribution of its
-own, `fair-allocator-client`, with the module `fair_allocator_client`.
+The client needs httpx, and nothing else from this package. So it is also a small distribution of
+its own, `fair-allocator-client`, with the module `fair_allocator_client`.
 
-allocator, async_allocator  what applications use: one blocks, the other one is awaited
-values, errors              what goes in and comes out
-talks, exchange, reading    the calls without their transport: what is sent, tried again and read
-events                      server-sent events
+allocator, async_allocator  the clients for applications: one blocks, the other is awaited
+values, errors              arguments, results and errors of the calls
+talks, exchange, reading    the calls without a transport: send, retry and read the answer
+connection                  how the clients use httpx
+watching, events            a stream of assignments, from server-sent events
 fake, fake_server           an allocator in memory, for the tests of applications
 """
 

@@ -1,4 +1,4 @@
-"""The allocator that blocks."""
+"""The client with blocking calls."""
 
 import ssl
 import time
@@ -21,26 +21,26 @@ Result = TypeVar("Result")
 class Allocator:
     """A client of a running allocator. Threads may share one; use it as a context manager.
 
-    A call that gets no answer is made again, with the same request id and after growing pauses, so
-    an arm is never given twice for it.
+    If a call gets no answer, the client makes it again, after growing pauses and with the same
+    request id. So a request never gets a second arm because of a retry.
 
     Parameters
     ----------
     url
-        Of `fair-allocator run` or of a gateway.
+        The address of `fair-allocator run` or of a gateway.
     token
-        The bearer token, where the server wants one.
+        The bearer token, if the server requires one.
     timeout
-        Seconds without a byte from the server, besides those that it was asked to wait, after
-        which an attempt has failed.
+        An attempt fails after so many seconds without a byte from the server. The time that the
+        server was asked to wait does not count.
     retries
-        How often a call is made again if the server cannot be reached or is too busy.
+        How often to make a call again if the server cannot be reached or is too busy.
     connections
         How many connections may be open at the same time.
     verify
-        How the server's certificate is checked: a context for a certificate authority of your own.
+        How to check the server's certificate. Pass a context to use your own certificate authority.
     transport
-        What carries the requests, if not the network.
+        The transport for the requests, if not the network.
     """
 
     _reconnects = True
@@ -87,21 +87,21 @@ class Allocator:
         slots: int | None = None,
         wait: float = 10.0,
     ) -> Assignment:
-        """Ask a pool for an arm, or for several; return when the answer is durable.
+        """Ask a pool for one or more arms; return when the answer is durable.
 
         Parameters
         ----------
         pool
             The pool's name.
         request_id
-            A name for the request; the same one always gets the first answer. A new one is made
-            if it is left out.
+            The id of the request. The same id always gets the first answer again. If left out, the
+            client makes a new id.
         eligible
-            The arms that can take it; any arm if neither this nor `needs` is given.
+            The arms that can take the request; any arm if neither this nor `needs` is given.
         needs
-            The tags that an arm must have to take it, such as "french & !trainee".
+            The tags that an arm must have to take the request, such as "french & !trainee".
         slots
-            How many different arms it wants; 1 if left out.
+            How many different arms the request wants; 1 if left out.
         wait
             Seconds to wait for the answer.
 
@@ -121,7 +121,7 @@ class Allocator:
         Raises
         ------
         Waiting
-            If there is none after `wait` seconds.
+            If there is no answer after `wait` seconds.
         NotKnown
             If the server does not know the request.
         """
@@ -130,31 +130,32 @@ class Allocator:
     def assign_many(
         self, asks: Iterable[Ask], *, wait: float = 10.0
     ) -> list[Assignment | AllocatorError]:
-        """Ask for arms in one call, at most 1,000; return an answer or an error for each."""
+        """Send at most 1,000 requests in one call; return an answer or an error for each."""
         return self._run(talks.assign_many(asks, wait, self._retries))
 
-    # -- what is recorded ---------------------------------------------------------------------
+    # -- events that are recorded -------------------------------------------------------------
 
     def reward(self, pool: str, request_id: str, value: float, arm: str | None = None) -> Recorded:
-        """Tell how well an assignment went, from 0 to 1; return when that is durable.
+        """Send a reward from 0 to 1 for an assignment; return when the reward is durable.
 
-        Name the arm where the request was given to several.
+        Name the arm if the request was given to several arms.
         """
         return self._run(talks.reward(Reward(pool, request_id, value, arm), self._retries))
 
     def decline(self, pool: str, request_id: str, arm: str | None = None) -> Recorded:
-        """Tell that an arm does not take its assignment; return when that is durable.
+        """Decline an assignment for its arm; return when the decline is durable.
 
-        Name the arm where you can: without it, a decline that got no answer is not sent again.
+        Name the arm if you can. Without an arm, the client does not retry a decline that got no
+        answer.
         """
         return self._run(talks.decline(Decline(pool, request_id, arm), self._retries))
 
     def reward_many(self, rewards: Iterable[Reward]) -> list[Recorded | AllocatorError]:
-        """Send rewards in one call, at most 1,000; return a place or an error for each."""
+        """Send at most 1,000 rewards in one call; return a place or an error for each."""
         return self._run(talks.reward_many(rewards, self._retries))
 
     def decline_many(self, declines: Iterable[Decline]) -> list[Recorded | AllocatorError]:
-        """Send declines in one call, at most 1,000; return a place or an error for each."""
+        """Send at most 1,000 declines in one call; return a place or an error for each."""
         return self._run(talks.decline_many(declines, self._retries))
 
     def control(self, pool: str, action: str, **fields: Any) -> Recorded:
@@ -169,23 +170,23 @@ class Allocator:
     def watch(self, pool: str | None = None, *, after: str | None = None) -> "Watch":
         """Follow the assignments of a pool, or of all pools, as they are committed.
 
-        It begins now, or right after an earlier watch's `last_id`.
+        The watch begins now, or right after the `last_id` of an earlier watch.
         """
         feed = Feed(pool, after, self._retries, self._reconnects)
         return Watch(self._http, self._connection, feed)
 
     def pools(self, search: str = "", page: int = 1) -> dict[str, Any]:
-        """Return where the pools stand, as JSON: what the page shows, a page at a time."""
+        """Return one page of pools with their figures, as JSON, like the live page shows them."""
         return self._run(talks.pools(search, page, self._retries))
 
     def pool(self, name: str, page: int = 1) -> dict[str, Any]:
-        """Return where a pool and its arms stand, as JSON: what the page shows of it."""
+        """Return the figures of a pool and its arms, as JSON, like the live page shows them."""
         return self._run(talks.pool(name, page, self._retries))
 
     # -- transport ----------------------------------------------------------------------------
 
     def _run(self, talk: Talk[Result]) -> Result:
-        """Do what a talk wants until it has its result."""
+        """Execute the steps of a talk until it returns its result."""
         outcome: Outcome = None
         while True:
             try:
@@ -206,10 +207,10 @@ class Allocator:
 
 
 class Watch(Iterator[Assignment]):
-    """The assignments of a stream, without an end; lost connections are made again.
+    """An endless stream of assignments; it reconnects if the connection is lost.
 
-    As a context manager it is connected when the block begins, so that nothing that is committed
-    within the block is missed, and closed when the block ends.
+    As a context manager, it connects when the block begins, and closes when the block ends. So it
+    misses no assignment that is committed within the block.
     """
 
     def __init__(self, http: httpx.Client, connection: Connection, feed: Feed) -> None:

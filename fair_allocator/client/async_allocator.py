@@ -1,4 +1,4 @@
-"""The allocator that is awaited; all but the transport is shared with the one that blocks."""
+"""The client for asyncio; it shares everything but the transport with the blocking client."""
 
 import asyncio
 import ssl
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 class AsyncAllocator:
     """A client of a running allocator, for asyncio. Tasks may share one; use `async with`.
 
-    Parameters, results and errors are those of `Allocator`.
+    Parameters, results and errors are the same as those of `Allocator`.
     """
 
     _reconnects = True
@@ -66,7 +66,7 @@ class AsyncAllocator:
         slots: int | None = None,
         wait: float = 10.0,
     ) -> Assignment:
-        """Ask a pool for an arm, or for several: see `Allocator.assign`."""
+        """Ask a pool for one or more arms: see `Allocator.assign`."""
         ask = Ask(pool, request_id or new_id(), eligible, needs, slots)
         return await self._run(talks.assign(ask, wait, self._retries))
 
@@ -77,25 +77,25 @@ class AsyncAllocator:
     async def assign_many(
         self, asks: Iterable[Ask], *, wait: float = 10.0
     ) -> list[Assignment | AllocatorError]:
-        """Ask for arms in one call, at most 1,000; return an answer or an error for each."""
+        """Send at most 1,000 requests in one call; return an answer or an error for each."""
         return await self._run(talks.assign_many(asks, wait, self._retries))
 
     async def reward(
         self, pool: str, request_id: str, value: float, arm: str | None = None
     ) -> Recorded:
-        """Tell how well an assignment went, from 0 to 1: see `Allocator.reward`."""
+        """Send a reward from 0 to 1 for an assignment: see `Allocator.reward`."""
         return await self._run(talks.reward(Reward(pool, request_id, value, arm), self._retries))
 
     async def decline(self, pool: str, request_id: str, arm: str | None = None) -> Recorded:
-        """Tell that an arm does not take its assignment: see `Allocator.decline`."""
+        """Decline an assignment for its arm: see `Allocator.decline`."""
         return await self._run(talks.decline(Decline(pool, request_id, arm), self._retries))
 
     async def reward_many(self, rewards: Iterable[Reward]) -> list[Recorded | AllocatorError]:
-        """Send rewards in one call, at most 1,000; return a place or an error for each."""
+        """Send at most 1,000 rewards in one call; return a place or an error for each."""
         return await self._run(talks.reward_many(rewards, self._retries))
 
     async def decline_many(self, declines: Iterable[Decline]) -> list[Recorded | AllocatorError]:
-        """Send declines in one call, at most 1,000; return a place or an error for each."""
+        """Send at most 1,000 declines in one call; return a place or an error for each."""
         return await self._run(talks.decline_many(declines, self._retries))
 
     async def control(self, pool: str, action: str, **fields: Any) -> Recorded:
@@ -108,17 +108,17 @@ class AsyncAllocator:
         return AsyncWatch(self._http, self._connection, feed)
 
     async def pools(self, search: str = "", page: int = 1) -> dict[str, Any]:
-        """Return where the pools stand, as JSON: what the page shows, a page at a time."""
+        """Return one page of pools with their figures, as JSON, like the live page shows them."""
         return await self._run(talks.pools(search, page, self._retries))
 
     async def pool(self, name: str, page: int = 1) -> dict[str, Any]:
-        """Return where a pool and its arms stand, as JSON: what the page shows of it."""
+        """Return the figures of a pool and its arms, as JSON, like the live page shows them."""
         return await self._run(talks.pool(name, page, self._retries))
 
     # -- transport ----------------------------------------------------------------------------
 
     async def _run(self, talk: Talk[Result]) -> Result:
-        """Do what a talk wants until it has its result."""
+        """Execute the steps of a talk until it returns its result."""
         outcome: Outcome = None
         while True:
             try:
@@ -139,10 +139,10 @@ class AsyncAllocator:
 
 
 class AsyncWatch(AsyncIterator[Assignment]):
-    """The assignments of a stream, without an end; lost connections are made again.
+    """An endless stream of assignments; it reconnects if the connection is lost.
 
-    With `async with` it is connected when the block begins, so that nothing that is committed
-    within the block is missed, and closed when the block ends.
+    With `async with`, it connects when the block begins, and closes when the block ends. So it
+    misses no assignment that is committed within the block.
     """
 
     def __init__(self, http: httpx.AsyncClient, connection: Connection, feed: Feed) -> None:

@@ -1,4 +1,4 @@
-"""How the allocators use httpx: their settings, and what its answers and errors are in a talk."""
+"""How the clients use httpx: settings, and the translation of its answers and errors for a talk."""
 
 import ssl
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ import httpx
 from .exchange import Call, Failure, Reply
 
 DEFAULT_URL: Final = "http://127.0.0.1:9464"
-"""Where `fair-allocator run` listens if it is not told otherwise."""
+"""Where `fair-allocator run` listens by default."""
 
 SILENT_SECONDS: Final = 60.0
-"""A stream that is silent for so long is dead: the server sends a comment much more often."""
+"""A stream without a byte for so long is dead, because the server sends comments more often."""
 
 IDLE_SECONDS: Final = 3.0
-"""How long an idle connection is kept: less than servers do, or a call may meet its end."""
+"""How long to keep an idle connection. Servers keep it longer, so no call meets a closing one."""
 
 _NEVER_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
@@ -27,16 +27,16 @@ class Connection:
     Attributes
     ----------
     url
-        Of the server, such as "https://allocator.example:9464".
+        The address of the server, such as "https://allocator.example:9464".
     token
-        The bearer token; None where the server wants none.
+        The bearer token; None if the server requires none.
     timeout
-        Seconds without a byte from the server, besides those that it was asked to wait, after
-        which an attempt has failed.
+        An attempt fails after so many seconds without a byte from the server. The time that the
+        server was asked to wait does not count.
     connections
-        How many may be open at the same time.
+        How many connections may be open at the same time.
     verify
-        How the server's certificate is checked, as httpx understands it.
+        How to check the server's certificate: the parameter `verify` of httpx.
     """
 
     url: str
@@ -67,7 +67,7 @@ class Connection:
         }
 
     def request(self, client: httpx.Client | httpx.AsyncClient, call: Call) -> httpx.Request:
-        """Return the request of a call."""
+        """Return the httpx request for a call."""
         headers = dict(call.headers)
         if call.body is not None:
             headers["Content-Type"] = "application/json"
@@ -81,7 +81,7 @@ class Connection:
         )
 
     def streamed(self, client: httpx.Client | httpx.AsyncClient, call: Call) -> httpx.Request:
-        """Return the request of a call that opens a stream."""
+        """Return the httpx request for a call that opens a stream."""
         request = self.request(client, call)
         silent = httpx.Timeout(self.timeout, read=SILENT_SECONDS)
         request.extensions["timeout"] = silent.as_dict()
@@ -89,15 +89,15 @@ class Connection:
 
 
 def reply_of(response: httpx.Response) -> Reply:
-    """Return the answer; its body was read."""
+    """Return an answer whose body was read."""
     return Reply.read(response.status_code, response.headers, response.content)
 
 
 def head_of(response: httpx.Response) -> Reply:
-    """Return the answer without its body, which is a stream."""
+    """Return an answer without its body, which is a stream."""
     return Reply(response.status_code, response.headers, None)
 
 
 def failure_of(error: httpx.HTTPError | httpx.StreamError) -> Failure:
-    """Return what an error of httpx means."""
+    """Return the failure for an error of httpx."""
     return Failure(error, sent=not isinstance(error, _NEVER_SENT))

@@ -1,22 +1,22 @@
 """Every error of the client, each with a message that says what to do.
 
 AllocatorError
-├── Waiting        there is no arm yet; the request is kept, ask again with the same id
-├── Refused        the allocator does not do this; `reason` says why, `field` where
-├── NotKnown       the server does not know this request; sending it again is safe
+├── Waiting        there is no arm yet; the request is recorded, ask again with the same id
+├── Refused        the allocator refuses the call; `reason` says why, `field` where
+├── NotKnown       the server does not know this request; to send it again is safe
 ├── Unauthorised   the token is missing, wrong, or lacks the right
-├── TooBusy        the server has too much to do, and still had after all retries
-├── Unreachable    no answer came, also not after all retries
+├── TooBusy        the server was too busy, even after all retries
+├── Unreachable    no answer came, even after all retries
 └── BadAnswer      the answer is not one of this API: another server, or another version
 """
 
 
 class AllocatorError(Exception):
-    """What all errors of the client have in common."""
+    """The base class of all errors of the client."""
 
 
 class Waiting(AllocatorError):
-    """A request has no arm yet. It is recorded: `find` it later, or `assign` with the same id.
+    """A request is recorded but has no arm yet: `find` it later, or `assign` with the same id.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Waiting(AllocatorError):
 
 
 class Refused(AllocatorError):
-    """The allocator does not do what it was asked.
+    """The allocator refuses the call.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Refused(AllocatorError):
     detail
         What is wrong, in words.
     field
-        The field that is at fault, None if there is no single one.
+        The wrong field, None if there is no single one.
     """
 
     def __init__(self, reason: str, detail: str = "", field: str | None = None) -> None:
@@ -59,7 +59,7 @@ class Refused(AllocatorError):
 
 
 class NotKnown(AllocatorError):
-    """The server does not know this request; it may have been restarted since.
+    """The server does not know this request; perhaps it was restarted since then.
 
     Attributes
     ----------
@@ -81,12 +81,13 @@ class Unauthorised(AllocatorError):
 
 
 class TooBusy(AllocatorError):
-    """The server has too much to do, and still had after all retries.
+    """The server was too busy, even after all retries.
 
     Attributes
     ----------
     retry_after
-        The seconds after which the server wants to be asked again, None if it does not say.
+        How many seconds the client should wait before it asks again, None if the server does not
+        say.
     """
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
@@ -95,7 +96,7 @@ class TooBusy(AllocatorError):
 
 
 class Unreachable(AllocatorError):
-    """No answer came. What was sent may have arrived all the same."""
+    """No answer came. The server may have received the call nevertheless."""
 
 
 class BadAnswer(AllocatorError):

@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 LONGEST_EVENT: Final = 8 * 2**20
-"""Bytes; the longest record of the allocator has an eighth of it."""
+"""The most bytes of an event: eight times the longest record of the allocator."""
 
 
 class TooLong(Exception):
-    """An event that would fill the memory."""
+    """An event is too long to keep in memory."""
 
 
 class Event(NamedTuple):
-    """What a server sent: data, or only a new position."""
+    """One event from the server: data, or only a new position."""
 
     id: str | None
-    """The position of the last event that had one."""
+    """The last position that the server has sent."""
     data: str | None
 
 
@@ -47,12 +47,12 @@ class EventReader:
             self._data, self._named, self._length = [], False, 0
 
     def _lines(self, data: bytes) -> Iterator[bytes]:
-        r"""Yield whole lines; they end with \r\n, \n or \r, and with nothing else."""
+        r"""Yield whole lines; only \r\n, \n and \r end a line."""
         if self._after_return and data:
             data = data.removeprefix(b"\n")
             self._after_return = False
         if data.endswith(b"\r"):
-            self._after_return = True  # a "\n" may follow, and is no line of its own
+            self._after_return = True  # if a "\n" follows, it belongs to this line
         *lines, rest = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         for line in lines:
             yield self._whole(line)

@@ -1,8 +1,8 @@
-"""One call and its answer, tried again where that helps; without a transport.
+"""One call and its answer, with retries where they help; without a transport.
 
-A *talk* is a generator. It yields what is to be done, a `Call` to make or a `Pause` to take, is
-sent what came of it, and returns its result. The allocators run talks, one with blocking calls and
-one with awaited ones; nothing else about them differs.
+A *talk* is a generator. It yields steps: a `Call` to make or a `Pause` to take. The client executes
+each step and sends the outcome to the generator. At the end the generator returns its result. One
+client makes blocking calls, the other awaits them. They differ in nothing else.
 """
 
 import json
@@ -15,15 +15,15 @@ from .errors import Unreachable
 
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
-"""Seconds before the second attempt, doubled with each further one up to the longest."""
+"""Seconds before the second attempt; the pause doubles with each attempt, up to the longest."""
 
 LONGEST_RETRY_AFTER: Final = 30.0
-"""Seconds: a server that wants to be left alone for longer is not waited for."""
+"""If the server asks for a longer pause than so many seconds, the client does not retry."""
 
 BUSY: Final = 429
 FULL: Final = "too-many-waiting"
 AWAY: Final = frozenset({502, 503, 504})
-"""Answers of a server, or of what stands before it, that cannot serve now."""
+"""Statuses of a server, or of a proxy in front of it, that cannot serve now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +36,20 @@ class Call:
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     wait: float = 0.0
-    """How many seconds the server may take because we asked it to wait."""
+    """How many seconds the call asks the server to wait."""
     repeatable: bool = True
-    """Whether making it twice is the same as making it once."""
+    """Whether two such calls have the same effect as one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a server answered."""
+    """An answer of the server."""
 
     status: int
     headers: Mapping[str, str]
-    """With names in lower case."""
+    """The headers, with names in lower case."""
     content: Any
-    """The JSON, None if it is none."""
+    """The parsed JSON, None if the body is no JSON."""
 
     @classmethod
     def read(cls, status: int, headers: Mapping[str, str], body: bytes) -> "Reply":
@@ -65,7 +65,7 @@ class Reply:
 
     @property
     def retry_after(self) -> float | None:
-        """After how many seconds the server wants to be asked again; a date is not read."""
+        """The Retry-After header in seconds; None if it is missing or a date."""
         text = self.headers.get("retry-after", "")
         return float(text) if text.isascii() and text.isdigit() else None
 
@@ -76,12 +76,12 @@ class Failure:
 
     error: Exception
     sent: bool
-    """Whether the server may have got it."""
+    """Whether the server may have received the call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Seconds to do nothing."""
+    """A number of seconds to wait."""
 
     seconds: float
 
@@ -93,18 +93,18 @@ Talk = Generator[Call | Pause, Outcome, Result]
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often a call is tried again, and after which pauses."""
+    """How often to make a call again, and after which pauses."""
 
     times: float = 5
     draw: Callable[[], float] = random.random
-    """Returns a number in [0, 1), so that many clients do not come back at the same moment."""
+    """Returns a random number in [0, 1), so that many clients do not retry at the same moment."""
 
     def pause(self, attempt: int, outcome: Reply | Failure) -> float | None:
-        """Return the seconds until the next attempt, None if there is none; they count from 0."""
+        """Return the seconds until the next attempt, None for no more; attempts count from 0."""
         asked = outcome.retry_after if isinstance(outcome, Reply) else None
         if attempt >= self.times or (asked or 0.0) > LONGEST_RETRY_AFTER:
             return None
-        # The exponent is bounded, too: 2**attempt of a patient client would be no float any more.
+        # The exponent has a limit, too: after many attempts, 2**attempt would overflow a float.
         usual = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(attempt, 10)) * (0.5 + self.draw() / 2)
         return usual if asked is None else max(usual, asked * (1 + self.draw() / 4))
 
@@ -115,12 +115,12 @@ def always(call: Call) -> Callable[[], Call]:
 
 
 def exchange(call: Callable[[], Call], retries: Retries) -> Talk[Reply]:
-    """Make a call until it is answered; each attempt makes what `call` returns then.
+    """Make a call until it is answered; `call` returns the call for each attempt.
 
     Raises
     ------
     Unreachable
-        If there was no answer, also not to the last attempt.
+        If there was no answer, not even to the last attempt.
     """
     attempt = 0
     while True:
@@ -140,9 +140,9 @@ def exchange(call: Callable[[], Call], retries: Retries) -> Talk[Reply]:
 
 
 def passes(outcome: Reply | Failure) -> bool:
-    """Tell whether what went wrong may be gone at the next attempt.
+    """Tell whether the call failed and may succeed at the next attempt.
 
-    A pool in which too many requests wait is a refusal: every attempt would be a dead letter.
+    If too many requests wait in a pool, this is a refusal: every attempt would be a dead letter.
     """
     if isinstance(outcome, Failure) or outcome.status in AWAY:
         return True
@@ -150,20 +150,20 @@ def passes(outcome: Reply | Failure) -> bool:
 
 
 def may_repeat(call: Call, outcome: Reply | Failure) -> bool:
-    """Tell whether an attempt can have done no harm that a second one would double."""
+    """Tell whether it is safe to make the call again after this outcome."""
     if call.repeatable:
         return True
     return not outcome.sent if isinstance(outcome, Failure) else outcome.status == BUSY
 
 
 def reason_of(reply: Reply) -> str | None:
-    """Return why the service refused, None if the answer does not say."""
+    """Return the reason for a refusal, None if the answer has none."""
     reason = reply.content.get("reason") if isinstance(reply.content, dict) else None
     return reason if isinstance(reason, str) else None
 
 
 def unanswered(call: Call, failure: Failure, attempts: int) -> Unreachable:
-    """Return the error of a call that nobody answered."""
+    """Return the error for a call that got no answer."""
     times = "" if attempts == 1 else f" in {attempts} attempts"
     message = f"no answer{times} to {call.method} {call.path}: {describe(failure.error)}"
     if not failure.sent:
@@ -176,5 +176,5 @@ def unanswered(call: Call, failure: Failure, attempts: int) -> Unreachable:
 
 
 def describe(error: Exception) -> str:
-    """Return an error in words; some have no text of their own."""
+    """Return the text of an error, or its class name if it has no text."""
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""A pool of the fake allocator: who is given what, and who waits."""
+"""A pool of the fake allocator: it decides requests and keeps those that wait."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ Answer = tuple[int, Json]
 
 
 class Problem(Exception):
-    """An answer that refuses."""
+    """The reason why the fake refuses a call."""
 
     def __init__(
         self, status: int, detail: str, reason: str | None = None, field: str | None = None
@@ -20,12 +20,12 @@ class Problem(Exception):
         self._content = {name: value for name, value in known.items() if value is not None}
 
     def answer(self) -> Answer:
-        """Return the status and the problem."""
+        """Return the status and the content of the answer."""
         return self._status, {"status": self._status, **self._content}
 
 
 class FakePool:
-    """Arms with tags; a request goes to those that were given the fewest."""
+    """Arms with tags; a request goes to the arms with the fewest requests so far."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class FakePool:
         self._had: dict[str, list[str]] = {}
 
     def give_next(self, arms: tuple[str, ...]) -> None:
-        """Let the next request get these arms."""
+        """Give these arms to the next request."""
         unknown = [arm for arm in arms if arm not in self._tags]
         if unknown or not arms:
             raise ValueError(f"pool {self._name!r} has the arms {[*self._tags]}, got {[*arms]}")
@@ -58,7 +58,7 @@ class FakePool:
     # -- requests -------------------------------------------------------------------------------
 
     def request(self, request_id: str, event: Json) -> Answer:
-        """Answer a request: the first time by a decision, then by the same again."""
+        """Answer a request: decide it the first time, and repeat the answer later."""
         if request_id in self._answers:
             return 200, {**self._answers[request_id], "repeat": True}
         if request_id not in self._waiting:
@@ -91,7 +91,7 @@ class FakePool:
         self._able(event)
 
     def _able(self, event: Json) -> list[str]:
-        """Return the arms that can take a request, awake or not."""
+        """Return the arms that can take a request, including sleeping arms."""
         needs = event.get("needs")
         if needs is not None:
             return [arm for arm, tags in self._tags.items() if meets(needs, tags)]
@@ -99,7 +99,7 @@ class FakePool:
         return [arm for arm in self._tags if eligible is None or arm in eligible]
 
     def _decide(self, request_id: str, instead_of: str | None = None) -> bool:
-        """Give a request to arms, or a slot of it to another arm; False if nobody is free."""
+        """Give a request to arms, or one of its slots to another arm; False if no arm is free."""
         event, had = self._asked[request_id], self._had.setdefault(request_id, [])
         free = [arm for arm in self._able(event) if arm not in self._asleep and arm not in had]
         if self._paused or not free:
@@ -117,7 +117,7 @@ class FakePool:
         return True
 
     def _announce(self, request_id: str, arms: Sequence[str], instead_of: str | None) -> None:
-        """Keep the answer, and publish the decision: of a slot it has the new arm only."""
+        """Keep the answer, and publish the decision; for a replaced slot, only the new arm."""
         picks = [{"arm": arm, "reason": "learner", "propensity": 1.0} for arm in arms]
         known: Json = {
             "pool": self._name,
@@ -136,7 +136,7 @@ class FakePool:
         self._answers[request_id] = {**known, "status": "assigned", "arms": picks, **place}
 
     def decline(self, request_id: str, arm: str | None) -> None:
-        """Give a declined slot to another arm, where the pool does that."""
+        """Give a declined slot to another arm, if the pool reassigns."""
         answer = self._answers.get(request_id)
         if answer is None or not self._reassign:
             return
@@ -147,7 +147,7 @@ class FakePool:
     # -- controls -------------------------------------------------------------------------------
 
     def control(self, action: str, event: Json) -> None:
-        """Obey; then decide what waits for it."""
+        """Apply a control; then decide the requests that wait."""
         arms: Any = event.get("arms") or ()
         if action in ("pause", "resume"):
             self._paused = action == "pause"
@@ -178,7 +178,7 @@ class FakePool:
             self._given.pop(arm, None)
 
     def row(self) -> Json:
-        """Return the figures of the pool, as the page's list has them."""
+        """Return the figures of the pool, as in the page's list."""
         return {
             "name": self._name,
             "partition": 0,
@@ -213,7 +213,7 @@ _TOKEN: Final = re.compile(r"[\w.:-]+|[&|!()]|\S")
 
 
 def meets(needs: str, tags: Collection[str]) -> bool:
-    """Tell whether an arm with these tags can take a request that needs them.
+    """Tell whether an arm with these tags can take a request with these needs.
 
     >>> meets("french & !(trainee | away)", {"french"}), meets("a | b", ())
     (True, False)

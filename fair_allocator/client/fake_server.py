@@ -1,7 +1,7 @@
-"""An allocator in memory, for the tests of applications: no server, no log, no time that passes.
+"""An allocator in memory, for the tests of applications: no server, no log, no waiting.
 
-It answers the same calls as the real one and refuses what that refuses. It keeps no shares: a
-request goes to the arm that was given the fewest so far, in the order in which they were listed.
+It answers the same calls as the real allocator, and refuses the same wrong calls. It ignores
+quotas: a request goes to the arm with the fewest requests so far, or to the first of these arms.
 """
 
 import json
@@ -35,14 +35,14 @@ class FakeServer:
     Parameters
     ----------
     pools
-        The arms of each pool: a list of names, or a table with the tags of each.
+        The arms of each pool: a list of names, or a mapping from names to tags.
     reassign
         Whether a request is given to another arm when its arm declines.
 
     Attributes
     ----------
     requests, rewards, declines, controls
-        What came in, one dict each, with its pool.
+        The events that came in, each as a dict that includes its pool.
     """
 
     def __init__(
@@ -66,16 +66,16 @@ class FakeServer:
         tags = arms if isinstance(arms, Mapping) else dict.fromkeys(arms, ())
         return FakePool(name, tags, self._published.append, self._reassign)
 
-    # -- what a test arranges -------------------------------------------------------------------
+    # -- for tests ------------------------------------------------------------------------------
 
     def give_next(self, pool: str, *arms: str) -> None:
-        """Let the pool's next request get these arms, whatever the order of turns."""
+        """Give these arms to the pool's next request, instead of the usual choice."""
         self._pools[pool].give_next(arms)
 
     def fail_next(
         self, status: int | None = None, *, times: int = 1, reason: str | None = None
     ) -> None:
-        """Let the next calls be answered with a problem, or not at all if there is no status."""
+        """Answer the next calls with a problem of this status; without a status, do not answer."""
 
         def fail() -> Answer:
             if status is None:
@@ -87,7 +87,7 @@ class FakeServer:
     # -- the wire -------------------------------------------------------------------------------
 
     def transport(self) -> httpx.MockTransport:
-        """Return what carries the requests of an httpx client here."""
+        """Return an httpx transport that sends requests to this server."""
         return httpx.MockTransport(self.handle)
 
     def handle(self, request: httpx.Request) -> httpx.Response:
@@ -212,7 +212,7 @@ class FakeServer:
 
 
 class _Stream(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """The assignments from a place on; it ends where there are no more."""
+    """The assignments from a position on; it ends after the last one."""
 
     def __init__(self, published: Sequence[Json], start: int, pool: str | None) -> None:
         self._published = published

@@ -1,4 +1,4 @@
-"""What an answer means: a value, or the error to raise."""
+"""Turn an answer into a value, or into the error to raise."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -22,7 +22,7 @@ NOT_FOUND: Final = 404
 
 
 def assignment_of(reply: Reply, pool: str, request_id: str) -> Assignment:
-    """Return the arms that a request was given; raise what else was answered."""
+    """Return the arms that a request was given to; raise an error for any other answer."""
     if reply.status == OK:
         return read_answer(reply.content)
     if reply.status == ACCEPTED and isinstance(reply.content, dict):
@@ -34,7 +34,7 @@ def assignment_of(reply: Reply, pool: str, request_id: str) -> Assignment:
 
 
 def recorded_of(reply: Reply) -> Recorded:
-    """Return where an event was recorded; raise what else was answered."""
+    """Return where an event was recorded; raise an error for any other answer."""
     if reply.status == ACCEPTED:
         with _Reading():
             content = reply.content
@@ -48,7 +48,7 @@ def recorded_of(reply: Reply) -> Recorded:
 
 
 def items_of(reply: Reply, count: int) -> list[Reply]:
-    """Return the answers to the items of a batch, each as if it had been sent alone."""
+    """Return the answers to the items of a batch, each as if the item had been sent alone."""
     if reply.status != OK:
         raise error_of(reply)
     with _Reading():
@@ -59,7 +59,7 @@ def items_of(reply: Reply, count: int) -> list[Reply]:
 
 
 def is_unknown_request(reply: Reply) -> bool:
-    """Tell whether the server says that it does not know the request that was looked for."""
+    """Tell whether the answer says that the server does not know the request."""
     return reply.status == NOT_FOUND and reason_of(reply) == "unknown-request"
 
 
@@ -70,7 +70,7 @@ def read_answer(content: Any) -> Assignment:
 
 
 def read_event(content: Any) -> Assignment | None:
-    """Return an assignment as it is in its topic; None of any other event."""
+    """Return an assignment from an event of its topic; None for any other event."""
     with _Reading():
         if content["type"] != "assignment":
             return None
@@ -98,7 +98,7 @@ _OTHER_VERSION: Final = "is the server of another version than this client?"
 
 
 class _Reading:
-    """Turns whatever an unexpected content leads to into a `BadAnswer`."""
+    """Turns an error while reading unexpected content into a `BadAnswer`."""
 
     def __enter__(self) -> None:
         return None
@@ -112,7 +112,7 @@ class _Reading:
 
 
 def error_of(reply: Reply) -> AllocatorError:
-    """Return the error that an answer stands for."""
+    """Return the error for an answer."""
     problem = reply.content if isinstance(reply.content, dict) else {}
     detail = _text(problem, "detail") or _text(problem, "title")
     if reply.status == 401:

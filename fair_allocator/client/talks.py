@@ -1,4 +1,4 @@
-"""The calls of the API, one talk each: what is sent, how the answer is read, when it goes on."""
+"""The calls of the API, one talk each: what to send, how to read the answer, when to ask again."""
 
 import json
 import time
@@ -20,7 +20,7 @@ from .reading import (
 from .values import Ask, Assignment, Decline, Recorded, Reward
 
 LONGEST_WAIT: Final = 60.0
-"""Seconds that the server waits in one call; for more it is asked again."""
+"""The most seconds that the server waits in one call. To wait longer, the client asks again."""
 
 MOST_IN_BATCH: Final = 1_000
 
@@ -29,12 +29,12 @@ Result = TypeVar("Result")
 
 
 def _part(text: str) -> str:
-    """Return a name as a part of a path; JSON allows for lone surrogates in it."""
+    """Return a name as a part of a path; like JSON, it may contain lone surrogates."""
     return quote(text, safe="", errors="surrogatepass")
 
 
 def pool_path(pool: str, *more: str) -> str:
-    """Return the path of something of a pool."""
+    """Return a path below the path of a pool."""
     return "/".join(("/v1/pools", _part(pool), *more))
 
 
@@ -75,7 +75,7 @@ def _answer(
     retries: Retries,
     clock: Callable[[], float],
 ) -> Talk[Assignment]:
-    """Wait for an answer: send `ask` if there is one, then look until the time is up."""
+    """Wait for an answer: send `ask` if there is one, then look until the time is over."""
     if not wait >= 0:
         raise ValueError(f"wait is a number of seconds from 0 on, got {wait!r}")
     until = clock() + wait
@@ -121,7 +121,7 @@ def decline(event: Decline, retries: Retries) -> Talk[Recorded]:
 
 
 def control(pool: str, action: str, fields: Mapping[str, Any], retries: Retries) -> Talk[Recorded]:
-    """Send a control. A pool may be back when `remove` is sent a second time, so it is not."""
+    """Send a control. Never retry `remove`: the pool may have been created again meanwhile."""
     body = {"action": action, **fields}
     return _record(pool, "controls", body, retries, action != "remove")
 
@@ -170,7 +170,7 @@ def _many(
     retries: Retries,
     wait: float | None = None,
 ) -> Talk[list[Result | AllocatorError]]:
-    """Send items; those that the server was too busy for are sent again."""
+    """Send items; send those again that the server was too busy for."""
     if len(items) > MOST_IN_BATCH:
         raise ValueError(f"a batch has at most {MOST_IN_BATCH:,} items, got {len(items):,}")
     results: dict[int, Result | AllocatorError] = {}
@@ -214,13 +214,13 @@ _FIGURES: Final = "/api/v1/pools"
 
 
 def pools(search: str, page: int, retries: Retries) -> Talk[dict[str, Any]]:
-    """Fetch where the pools stand."""
+    """Fetch the figures of the pools."""
     call = Call("GET", _FIGURES, query={"search": search, "page": str(page)})
     return _figures(call, retries)
 
 
 def pool(name: str, page: int, retries: Retries) -> Talk[dict[str, Any]]:
-    """Fetch where a pool and its arms stand."""
+    """Fetch the figures of a pool and its arms."""
     call = Call("GET", f"{_FIGURES}/{_part(name)}", query={"arm_page": str(page)})
     return _figures(call, retries)
 

@@ -1,4 +1,4 @@
-"""What goes in and comes out: plain frozen values."""
+"""Arguments and results of the calls, as frozen values."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -7,17 +7,17 @@ from uuid import uuid4
 
 
 def new_id() -> str:
-    """Return a request id that nobody else has."""
+    """Return a new, unique request id."""
     return uuid4().hex
 
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """One of the arms that a request was given."""
+    """One of the arms that a request was given to."""
 
     arm: str
     reason: str
-    """"fairness" if the arm was owed it, "learner" if the learner chose it."""
+    """"fairness" if the arm was owed a pull, "learner" if the learner chose the arm."""
     propensity: float | None
     """The probability of this choice, None if the learner does not know it."""
 
@@ -35,14 +35,14 @@ class Assignment:
     round: int
     epoch: int
     repeat: bool = False
-    """Whether the request had been answered before, and this is its first answer again."""
+    """Whether the request was answered before; this is its first answer again."""
     instead_of: str | None = None
-    """The arm that declined or whose time was up, if the request was decided again."""
+    """The arm that declined or ran out of time, if the request was decided again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Where in its topic an event was recorded, for ever."""
+    """The place in its topic where an event was recorded; it never changes."""
 
     pool: str
     request_id: str | None
@@ -58,11 +58,11 @@ class Ask:
     pool: str
     request_id: str = field(default_factory=new_id)
     eligible: Collection[str] | None = None
-    """The arms that can take it; any arm if neither this nor `needs` is given."""
+    """The arms that can take the request; any arm if neither this nor `needs` is given."""
     needs: str | None = None
-    """The tags that an arm must have to take it, such as "french & !trainee"."""
+    """The tags that an arm must have to take the request, such as "french & !trainee"."""
     slots: int | None = None
-    """How many different arms it wants; 1 if left out."""
+    """How many different arms the request wants; 1 if left out."""
 
     def __post_init__(self) -> None:
         if isinstance(self.eligible, str):
@@ -76,7 +76,7 @@ class Ask:
 
     @property
     def repeatable(self) -> bool:
-        """Whether sending it twice is the same as sending it once."""
+        """Whether it has the same effect if sent twice; a request gets its first answer again."""
         return True
 
 
@@ -89,7 +89,7 @@ class Reward:
     value: float
     """In [0, 1]."""
     arm: str | None = None
-    """Whose reward it is; needed where the request was given to several arms."""
+    """The arm of the reward; required if the request was given to several arms."""
 
     def body(self) -> dict[str, Any]:
         """Return the event without its pool."""
@@ -101,7 +101,7 @@ class Reward:
 
     @property
     def repeatable(self) -> bool:
-        """Whether sending it twice is the same as sending it once: a reward counts once."""
+        """Whether it has the same effect if sent twice; a reward counts only once."""
         return True
 
 
@@ -112,7 +112,7 @@ class Decline:
     pool: str
     request_id: str
     arm: str | None = None
-    """Who declines; needed where the request was given to several arms."""
+    """The arm that declines; required if the request was given to several arms."""
 
     def body(self) -> dict[str, Any]:
         """Return the event without its pool."""
@@ -120,10 +120,10 @@ class Decline:
 
     @property
     def repeatable(self) -> bool:
-        """Whether sending it twice is the same as sending it once.
+        """Whether it has the same effect if sent twice.
 
-        Without an arm it is not: after a reassignment the second one would decline for the next
-        arm.
+        A decline without an arm has not: after a reassignment, the second one would decline for the
+        next arm.
         """
         return self.arm is not None
 

@@ -1,4 +1,4 @@
-"""Watching: a stream of assignments that outlives its connections; without a transport."""
+"""A stream of assignments that continues over several connections; without a transport."""
 
 import json
 from collections.abc import Generator
@@ -16,16 +16,16 @@ from .values import Assignment
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Asks for more bytes of the stream that was opened last."""
+    """A step: read more bytes of the stream that was opened last."""
 
 
 Step = Call | Read | Pause | Assignment
 Watching = Generator[Step, Outcome | bytes, None]
-"""A talk without an end: a `Call` opens a stream, and every `Assignment` is a result."""
+"""An endless talk: a `Call` opens a stream, and every `Assignment` is a result."""
 
 
 class Feed:
-    """What a watch does next, and where in its stream it is."""
+    """The next step of a watch, and its position in the stream."""
 
     def __init__(
         self, pool: str | None, after: str | None, retries: Retries, reconnect: bool
@@ -37,20 +37,20 @@ class Feed:
         self._next: Step | None = None
 
     def step(self) -> Step | None:
-        """Return what is to be done next, None when it is over."""
+        """Return the next step, None at the end of the watch."""
         step, self._next = self._next, None
         return step or next_step(self._talk, self._outcome)
 
     def done(self, outcome: Outcome | bytes) -> None:
-        """Take what came of the last step."""
+        """Take the outcome of the last step."""
         self._outcome = outcome
 
     def put_back(self, step: Step) -> None:
-        """Let a step be the next one again."""
+        """Make a step the next one again."""
         self._next = step
 
     def close(self) -> None:
-        """Let there be no further step."""
+        """End the watch: there are no further steps."""
         self._talk.close()
         self._next = None
 
@@ -64,9 +64,9 @@ def next_step(talk: Watching, outcome: Outcome | bytes) -> Step | None:
 
 
 def _watch(pool: str | None, feed: Feed, retries: Retries, reconnect: bool) -> Watching:
-    """Follow assignments. A connection that is lost is made again, from the last event on.
+    """Follow assignments. If the connection is lost, connect again from the last event on.
 
-    The first connection is tried as often as any call, a later one until it is there.
+    The first connection has as many retries as any call. A later one is retried until it works.
     """
     attempt = 0
     while True:
@@ -106,7 +106,7 @@ def _check_stream(reply: Reply) -> None:
 
 
 def _follow(feed: Feed) -> Generator[Read | Assignment, Outcome | bytes, bool]:
-    """Yield the assignments of a stream until it ends; return whether anything came."""
+    """Yield the assignments of a stream until it ends; return whether any data came."""
     reader = EventReader(feed.last_id)
     came = False
     while True:
@@ -120,7 +120,7 @@ def _follow(feed: Feed) -> Generator[Read | Assignment, Outcome | bytes, bool]:
             raise BadAnswer(str(error)) from None
         for event in events:
             assignment = None if event.data is None else read_event(_decoded(event.data))
-            # Noted before the caller has it: a watch that stops here has seen it.
+            # Set before the yield: if the caller stops here, it has seen this assignment.
             feed.last_id = event.id
             if assignment is not None:
                 yield assignment

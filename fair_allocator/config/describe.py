@@ -72,23 +72,23 @@ class PoolGuarantee:
     Attributes
     ----------
     arms
-        How many there are.
+        How many arms there are.
     rule, bound
-        The rule in force, and by how many pulls an arm may fall short; None if by any number.
+        The rule in force, and by how many pulls an arm may fall short; None: by any number.
     promised
-        The sum of the quotas; what is left of 1 is the learner's alone.
+        The sum of the quotas. The learner alone decides about the rest, up to 1.
     cost
         What a round costs the learner, for k arms.
     requests
         "plain" or "any": whether requests may name arms and slots.
     bank, window
-        How many pulls in advance count, and what follows from it: in any stretch in which an arm
-        is entitled to x it gets more than ``x - 1 - window`` pulls. None if nothing is promised.
+        How many pulls in advance count. In any period in which an arm is entitled to x pulls, it
+        gets more than ``x - 1 - window``. None if nothing is promised.
     longest_gap
-        How many slots in a row an arm of the smallest quota can go without a pull; None if any
+        How many slots in a row an arm of the smallest quota can go without a pull; None: any
         number.
     when_busy, wait_timeout, reassign
-        What becomes of requests that nobody can take now, and of those that are declined.
+        What happens to requests that no arm can take now, and to declined requests.
     sentences
         The guarantee in words.
     warnings
@@ -114,7 +114,7 @@ class PoolGuarantee:
 
 
 def guarantees(configuration: Configuration) -> list[PoolGuarantee]:
-    """Return what each pool promises, the template among them."""
+    """Return what each pool promises, including the template."""
     return [
         _promise(name, settings, settings.make(name, configuration.seed))
         for name, settings in configuration.pools.items()
@@ -145,7 +145,7 @@ def _promise(name: str, settings: PoolConfiguration, pool: Pool) -> PoolGuarante
 
 
 def _warnings(settings: PoolConfiguration) -> Iterator[str]:
-    """Yield what makes no sense in a pool's settings, though it can be served."""
+    """Yield a warning for each setting of a pool that is valid but makes no sense."""
     if (tolerance := parse_tolerance(settings.tolerance)).denominator > 1:
         yield (
             f"tolerance {float(tolerance):g} promises no less than {int(tolerance)} does: an arm "

@@ -1,4 +1,4 @@
-"""Every key that can be set, read off the model."""
+"""Every key that can be set, derived from the model of the configuration."""
 
 import ast
 import inspect
@@ -15,30 +15,30 @@ from fair_allocator.config import settings
 from fair_allocator.config.settings import Configuration
 
 PREFIX: Final = "FAIR_ALLOCATOR_"
-"""What the name of every variable begins with."""
+"""The prefix of every environment variable."""
 
 KeyPath = tuple[str, ...]
 """The keys that lead to a setting, from the outside in."""
 
 
 class Setting(NamedTuple):
-    """One key, with what the JSON Schema of the model says of it, and its meaning in a sentence."""
+    """One key, with its JSON Schema from the model, and its meaning in a sentence."""
 
     place: KeyPath
-    """Its keys from the outside in; a pool's name is "NAME"."""
+    """The keys that lead to it; "NAME" stands for a pool's name."""
     schema: Mapping[str, Any]
     description: str
 
     def beside(self, place: KeyPath) -> KeyPath:
-        """Return its place, in the pool that `place` is in if it is a pool's."""
+        """Return the place of this setting; for a setting of pools, in the pool of `place`."""
         if self.place[0] == place[0] == "pools":
             return ("pools", place[1], self.place[2])
         return self.place
 
     def read(self, text: str) -> object:
-        """Return a variable's value: text as it stands, anything else as TOML has it.
+        """Return a variable's value: a text setting as it is, any other setting read as TOML.
 
-        A list may also be written without brackets and quotes, with commas between its items.
+        A list may also be items with commas between them, without brackets and quotes.
         """
         if self.schema.get("type") != "string":
             with suppress(ValueError):
@@ -50,7 +50,7 @@ class Setting(NamedTuple):
 
     @property
     def default(self) -> str | None:
-        """Its default in TOML, None if it must be given."""
+        """The default in TOML, or None if the setting is required."""
         value = self.schema.get("default", ...)
         if value is ...:
             return None
@@ -82,7 +82,7 @@ def known_settings() -> tuple[Setting, ...]:
 def _described() -> dict[tuple[str, str], str]:
     """Return the docstring of each attribute by class and name.
 
-    The model itself could have them, for which it would read its own source at every start.
+    Pydantic could store them in the model, but then it would read the source at every start.
     """
     words = {}
     for kind in ast.parse(inspect.getsource(settings)).body:
@@ -98,12 +98,12 @@ def _described() -> dict[tuple[str, str], str]:
 
 
 def variable(place: KeyPath) -> str:
-    """Return the name of the variable that sets what is at `place`."""
+    """Return the name of the variable for the setting at `place`."""
     return PREFIX + "__".join(place).upper()
 
 
 def dotted(place: KeyPath) -> str:
-    """Write a place as TOML does.
+    """Return a place in the dotted form of TOML.
 
     >>> dotted(("pools", "*", "rule"))
     'pools."*".rule'

@@ -1,7 +1,7 @@
-"""One TOML file plus variables, checked as a whole before anything starts.
+"""Load a TOML file and environment variables, and check everything before the service starts.
 
-A variable is called FAIR_ALLOCATOR_SECTION__KEY and goes before the file; an empty one counts
-as not set. Pools are written in the file only.
+A variable is called FAIR_ALLOCATOR_SECTION__KEY. It overrides the file. An empty variable counts as
+not set. Pools can only be configured in the file.
 """
 
 import re
@@ -28,7 +28,7 @@ _NOT_SETTINGS: Final = {PREFIX + name for name in ("CONFIG", "PURE", "REQUIRE_AL
 _KUBERNETES: Final = re.compile(
     r"\w+_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)=.*|\w+_PORT=\w+://.*"
 )
-"""What Kubernetes puts into every pod beside a Service called fair-allocator."""
+"""Variables that Kubernetes sets in every pod if there is a Service called fair-allocator."""
 
 _SECRET: Final = ("PASSWORD", "SECRET", "TOKEN")
 _MOST_PROBLEMS: Final = 20
@@ -41,7 +41,7 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Configuration:
     Raises
     ------
     ConfigurationError
-        With every problem on a line of its own.
+        If there are problems; its message has one line for each.
     """
     if path is None and environ.get(FILE_VARIABLE):
         path = Path(environ[FILE_VARIABLE])
@@ -52,7 +52,7 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Configuration:
     except ValidationError as error:
         for problem in error.errors(include_url=False):
             place = tuple(str(part) for part in problem["loc"] if part != "[key]")
-            # A problem with an item of a list is one of the variable that has the list.
+            # For a problem in an item of a list, name the variable that holds the list.
             where = origins.get(place[:2]) or f"{path}: {dotted(place)}"
             problems.append(f"{where}: {_explain(problem, place)}")
     if problems:
@@ -77,9 +77,9 @@ def _read(path: Path) -> dict[str, Any]:
 def _override(
     content: dict[str, Any], environ: Mapping[str, str]
 ) -> tuple[dict[KeyPath, str], list[str]]:
-    """Put the variables into the file's content; return whence what came, and the problems."""
+    """Put the variables into the file's content; return which variable set what, and problems."""
     ours = {n: v for n, v in environ.items() if n.startswith(PREFIX) and n not in _NOT_SETTINGS}
-    if not ours:  # then nobody needs to know what there is, which takes a while to find out
+    if not ours:  # avoids `known_settings`, which is slow
         return {}, []
     variables = {variable(s.place): s for s in known_settings() if s.place[0] != "pools"}
     origins, problems = {}, []
@@ -87,7 +87,7 @@ def _override(
         if name in variables:
             place = variables[name].place
             table = content if len(place) == 1 else content.setdefault(place[0], {})
-            if text and isinstance(table, dict):  # else the file is wrong there, and told so
+            if text and isinstance(table, dict):  # else the check below reports it
                 table[place[-1]] = variables[name].read(text)
                 origins[place] = name
         elif name.startswith(variable(("pools", ""))):
@@ -99,7 +99,7 @@ def _override(
 
 
 def _explain(problem: ErrorDetails, place: KeyPath) -> str:
-    """Say what is wrong, with the value unless it might be a secret."""
+    """Return what is wrong; include the value unless it might be a secret."""
     match problem["type"]:
         case "missing":
             return "is required"
@@ -129,11 +129,11 @@ def _shown(value: object) -> str:
 
 
 def _names(place: KeyPath) -> tuple[str, str]:
-    """Return a setting's name, and that of the section it is in."""
+    """Return the names of a setting and of its section."""
     return dotted(place), place[0]
 
 
 def _closest(word: str, known: Mapping[str, str]) -> str:
-    """Suggest what was probably meant, by the name it goes by; nothing if nothing is similar."""
+    """Return a suggestion of the most similar known name, or "" if no name is similar."""
     found = get_close_matches(word, known, n=1)
     return f"; the closest is {known[found[0]]}" if found else ""

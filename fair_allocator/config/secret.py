@@ -1,4 +1,4 @@
-"""Secrets: from a variable or from a file, and never shown."""
+"""Read secrets from a setting or from a file; no message shows them."""
 
 import logging
 import re
@@ -19,7 +19,7 @@ def secret_of(name: str, value: SecretStr, file: Path | None) -> str:
     Raises
     ------
     ConfigurationError
-        If it is given twice, or its file cannot be read or is empty.
+        If the secret is given twice, or its file cannot be read or is empty.
     """
     secret = value.get_secret_value()
     if file is None:
@@ -39,12 +39,12 @@ def secret_of(name: str, value: SecretStr, file: Path | None) -> str:
 
 
 def token_of(settings: ObserveSection) -> str:
-    """Return what clients must send, "" if nothing.
+    """Return the token that clients must send, "" if they need none.
 
     Raises
     ------
     ConfigurationError
-        If it cannot be told, or no client could ever send it.
+        If the token cannot be read, or has characters that clients cannot send.
     """
     token = secret_of("observe.token", settings.token, settings.token_file)
     if not re.fullmatch("([!-~]([ -~]*[!-~])?)?", token):

@@ -1,9 +1,8 @@
-"""What can be configured, by section; the attributes' docstrings are the reference's words.
+"""Every setting, by section. The docstrings of the attributes are the text of the reference.
 
-A new section is a class here and a field of `Configuration`: variables, reference and example
-follow from that. Numbers that another room works with have their default in that room's settings;
-it is only quoted here. Where a setting may be left without a value, the text "none" says so, since
-TOML has no word for it.
+To add a section, add a class here and a field of `Configuration`. Variables, reference and example
+follow from these. If another room uses a setting, that room defines the default, and this module
+only repeats it. The text "none" means that a setting has no value, because TOML has no null.
 """
 
 import json
@@ -44,7 +43,7 @@ _BROKERS: Final = "127.0.0.1:9092"
 _KAFKA: Final = KafkaSettings(_BROKERS)
 _SERVICE: Final = ServiceSettings()
 _SHARD: Final = ShardSettings()
-"""The rooms' own settings, for their defaults."""
+"""The settings of the rooms, which define the defaults."""
 
 
 def _none(value: object) -> object:
@@ -138,7 +137,7 @@ class KafkaSection(_Section):
     instance: str = ""
     """This instance's own name, the same after a restart; by default the host's name."""
     delivery: Literal["exactly_once", "at_least_once"] = "exactly_once"
-    """How often an answer may be seen; "at_least_once" is quicker, see docs/kafka.md."""
+    """How often consumers may see an answer; "at_least_once" is faster, see docs/kafka.md."""
     transactional_id: str = ""
     """The id of this instance's transactions at the broker; by default group and instance."""
     session_seconds: Annotated[float, Field(ge=1)] = _KAFKA.session_seconds
@@ -152,11 +151,11 @@ class KafkaSection(_Section):
     replication: Annotated[int, Field(ge=-1)] = -1
     """Copies of every topic that `topics --create` makes; -1 is the cluster's default."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    """How to connect."""
+    """How to connect to the brokers."""
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
     """How the client proves its identity."""
     sasl_username: str = ""
-    """The user."""
+    """The user's name for SASL."""
     sasl_password: SecretStr = SecretStr("")
     """The user's password; better in a variable or in a file."""
     sasl_password_file: Annotated[Path | None, Field(strict=False), BeforeValidator(_none)] = None
@@ -194,7 +193,7 @@ class ServiceSection(_Section):
     give_up_seconds: Annotated[float, Field(ge=0)] = _SERVICE.give_up_seconds
     """Seconds for which commits and restores may fail before the service ends with exit 69."""
     drain_seconds: Annotated[float, Field(ge=0)] = 10.0
-    """Seconds a stop may take to commit what is under way."""
+    """Seconds that a stop may take to commit the current work."""
 
 
 class SnapshotSection(_Section):
@@ -214,17 +213,17 @@ class LimitsSection(_Section):
     pending_per_pool: _Count = _SHARD.pending_per_pool
     """Assignments of a pool that wait for their reward; beyond that the oldest expire."""
     waiting_per_pool: Annotated[int, Field(ge=0)] = _SHARD.waiting_per_pool
-    """Requests of a pool that wait because nobody can take them; one more is a dead letter."""
+    """Requests of a pool that wait because no arm can take them; a further one is a dead letter."""
     remembered_per_pool: Annotated[int, Field(ge=0)] = _SHARD.remembered_per_pool
-    """Settled requests a pool remembers, to answer a repeated one as before."""
+    """Settled requests that a pool remembers, so that a repeat gets its first answer."""
     pools_per_shard: _Count = _SHARD.pools_per_shard
-    """Pools of one partition; beyond that, none is created on demand."""
+    """Pools of one partition; beyond that, the service creates no pool on demand."""
     arms_per_pool: _Count = _SHARD.arms_per_pool
     """Arms of one pool."""
     unknown_fields: Literal["ignore", "check", "refuse"] = "check"
     """What to do with unknown fields of events; "check" refuses those that resemble a known one."""
     clock_skew_seconds: Annotated[float, Field(ge=0)] = _SHARD.clock_skew / 1000
-    """Seconds a record's timestamp may be ahead of the clock; more makes it a dead letter."""
+    """Seconds a record may be ahead of the clock; a record further ahead is a dead letter."""
     retire_after_seconds: _SpanOrNone = None
     """Idle seconds after which a pool created on demand is kept compressed; "none": never."""
 
@@ -244,7 +243,7 @@ class ObserveSection(_Section):
     port: Annotated[Annotated[int, Field(ge=0, le=65535)] | None, BeforeValidator(_none)] = 9464
     """The port of that address; 0 takes any free one, "none" serves nothing."""
     port_required: bool = True
-    """Whether the service ends with exit 78 if the port cannot be had; else it runs without."""
+    """Whether the service ends with exit 78 if it cannot use the port; else it runs without it."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The least severe log lines that the service writes to standard error."""
     token: SecretStr = SecretStr("")
@@ -260,7 +259,7 @@ class ObserveSection(_Section):
     max_clients: _Count = 50
     """Pages that may watch at the same time."""
     max_connections: _Count = 1_000
-    """Connections at the same time; one more closes the one that was idle or slow for longest."""
+    """Connections at the same time; a further one replaces the one idle or slow for longest."""
     hosts: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)] = ()
     """Host names that clients may use for the server, besides addresses; if empty, any name."""
 
@@ -300,7 +299,7 @@ class MetricsSection(_Section):
 
 
 class PoolConfiguration(PoolSettings):
-    """A pool in full: that it can be served is checked by making it."""
+    """All settings of a pool. The validation makes the pool, to check that it can be served."""
 
     model_config = _CONFIG
 
@@ -327,7 +326,7 @@ class PoolConfiguration(PoolSettings):
     tags: dict[Name, Tags] | None = None
     """Tags of arms, such as skills; requests say in `needs` which tags they want."""
     when_busy: Literal["wait", "refuse"] = "wait"
-    """What happens to a request that nobody can take now, or whose pool is paused."""
+    """What happens to a request that no arm can take now, or whose pool is paused."""
     wait_timeout: _SpanOrNone = None
     """Seconds of record time that a request may wait; "none": for ever."""
     reassign: bool = False
@@ -365,21 +364,21 @@ class Configuration(_Section):
     log: LogSection = LogSection()
     """Where the topics are kept."""
     kafka: KafkaSection = KafkaSection()
-    """Where the cluster is, and who this instance is."""
+    """How to reach the cluster, and the name of this instance."""
     service: ServiceSection = ServiceSection()
-    """How the service goes about its loop."""
+    """How the service's loop works."""
     snapshots: SnapshotSection = SnapshotSection()
-    """How often a shard's whole state is written, and in what pieces."""
+    """How often a shard writes its whole state, and in what pieces."""
     limits: LimitsSection = LimitsSection()
-    """What keeps memory bounded and bad input out."""
+    """Limits on memory and on input."""
     audit: AuditSection = AuditSection()
-    """What is published for the audit."""
+    """What the service publishes for the audit."""
     observe: ObserveSection = ObserveSection()
     """Where metrics, health and the page are served."""
     api: ApiSection = ApiSection()
     """What the HTTP API allows."""
     metrics: MetricsSection = MetricsSection()
-    """How many series there may be."""
+    """How many metric series there may be."""
     pools: dict[Name, PoolConfiguration] = {}
     """The pools by name; the one called "*" is the template of pools created on demand."""
 
@@ -399,7 +398,7 @@ class Configuration(_Section):
 
 
 def fingerprint(pool: PoolConfiguration) -> str:
-    """Return a hash that changes with what the pool says, not with how or in which order."""
+    """Return a hash of a pool's meaning; it does not depend on notation or order."""
     learner = {"name": pool.learner} if isinstance(pool.learner, str) else pool.learner
     content = pool.model_dump(mode="json", exclude_defaults=True) | {
         "arms": {arm: str(parse_quota(quota, arm)) for arm, quota in pool.arms.items()},

@@ -1,4 +1,4 @@
-"""What each arm got under one allocator, against what it was promised."""
+"""What each arm got from one allocator, compared with what it was promised."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ class Row:
     Attributes
     ----------
     joined
-        How many rounds had been played before it came.
+        How many rounds were played before the arm joined.
     own
-        Slots of the requests that it could take.
+        Slots of the requests that the arm could take.
     gap
-        Such slots since its last pull.
+        Such slots since the arm's last pull.
     """
 
     arm: Arm
@@ -31,33 +31,33 @@ class Row:
     total: float = 0.0
 
     def shortfall(self) -> int:
-        """Return ``floor(entitled) - pulls``; no quota is more than one slot of a request."""
+        """Return ``floor(entitled) - pulls``; no quota may exceed one slot of a request."""
         quota = self.arm.quota
         return quota.numerator * self.own // quota.denominator - self.pulls
 
     def share(self) -> float:
-        """Return its share of the slots that it could take."""
+        """Return the arm's share of the slots that it could take."""
         return self.pulls / max(1, self.own)
 
     @property
     def mean(self) -> float | None:
-        """What the allocator knows of it."""
+        """The arm's mean reward as the allocator knows it."""
         return self.total / self.observed if self.observed else None
 
 
 class Moment(NamedTuple):
-    """The state of a board after so many requests, for a curve.
+    """The state of a board after some requests, for a curve.
 
     Attributes
     ----------
     worst
-        The worst shortfall since the moment before.
+        The worst shortfall since the previous moment.
     gap
         The longest gap of any arm so far.
     regret
-        Expected reward given up so far, against always the best arms that could take the request.
+        Expected reward lost so far, compared with always the best arms that could take the request.
     price
-        What the quotas alone cost so far, if every mean were known and every arm always there.
+        What the quotas alone would cost so far if all means were known and all arms always there.
     """
 
     requests: int
@@ -78,7 +78,7 @@ class Board:
         self.peak = 0
         self.gap = 0
         self.worth = 0.0
-        """The reward to be expected, by the arms' true means."""
+        """The expected reward so far, by the arms' true means."""
         self.moments = [Moment(0, 0, 0, 0.0, 0.0)]
         self._arms = {arm.name: arm for arm in world.arms}
         self._toll = 0.0
@@ -87,7 +87,7 @@ class Board:
         self._price = 0.0
 
     def join(self, name: str) -> None:
-        """Take in an arm that is there from the next round on; one that is there stays."""
+        """Add an arm from the next round on, unless it is there already."""
         if name in self.rows:
             return
         self.rows[name] = Row(self._arms[name], self.rounds)
@@ -96,7 +96,7 @@ class Board:
         self._toll = sum(float(arm.quota) * (best - arm.mean) for arm in arms)
 
     def serve(self, able: Collection[str], picks: Sequence[tuple[str, bool]]) -> None:
-        """Count a round: who could take the request, and who was picked, forced or not."""
+        """Count a round: the arms that could take the request, and the picks, forced or not."""
         rows, filled = self.rows, len(picks)
         self.rounds += 1
         self.given += filled
@@ -109,7 +109,7 @@ class Board:
             row = rows[name]
             row.pulls += 1
             row.forced += forced
-            row.gap = -filled  # what this request adds is no wait
+            row.gap = -filled  # cancels the slots that the loop below adds
         for name in able:
             row = rows[name]
             row.own += filled
@@ -124,27 +124,27 @@ class Board:
         row.total += value
 
     def mark(self, requests: int) -> None:
-        """Remember this moment."""
+        """Add the current state to `moments`."""
         worst = max(self._worst, self.worst())
         self.peak = max(self.peak, worst)
         self.moments.append(Moment(requests, worst, self.gap, self._regret, self._price))
         self._worst = 0
 
-    # -- what it shows ------------------------------------------------------------------------
+    # -- results ------------------------------------------------------------------------------
 
     def worst(self) -> int:
         """Return the worst shortfall now, at least 0."""
         return max([0, *(row.shortfall() for row in self.rows.values())])
 
     def short(self) -> list[Row]:
-        """Return the arms that got less than promised, the worst first."""
+        """Return the arms that got less than promised, beginning with the worst."""
         rows = [row for row in self.rows.values() if row.shortfall() > 0]
         return sorted(rows, key=lambda row: -row.shortfall())
 
     def busiest(self) -> tuple[int, float]:
-        """Return how many arms a tenth is, and which share of all slots went to those with most.
+        """Return the number of arms in the busiest tenth, and their share of all slots.
 
-        A tenth of the arms is at least one.
+        A tenth of the arms is at least one arm.
         """
         pulls = sorted((row.pulls for row in self.rows.values()), reverse=True)
         tenth = max(1, round(len(pulls) / 10))

@@ -1,4 +1,4 @@
-"""Feeding a log that a service elsewhere reads, at a steady rate."""
+"""Feed a log at a steady rate; a service elsewhere reads it."""
 
 import time
 from collections.abc import Callable
@@ -10,18 +10,18 @@ _PAUSE: Final = 0.02
 _NEWS_SECONDS: Final = 5.0
 _AT_ONCE: Final = 1_000
 _MOST_BEHIND: Final = 20_000
-"""Unanswered requests beyond which no more are sent: nobody seems to serve the log."""
+"""With more unanswered requests than this, stop sending: it seems that no service runs."""
 
 
 class Feed:
-    """A load at a steady rate, until all is sent or `stopped` says so.
+    """A load at a steady rate, until all requests are sent or `stopped` returns True.
 
     Parameters
     ----------
     requests
-        How many, None for no end.
+        How many requests to send, None for no end.
     say
-        Told the news, a line at a time.
+        A function that prints a line of news.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Feed:
         self._said = time.monotonic()
 
     def run(self) -> None:
-        """Send it all, and the rewards of what was answered."""
+        """Send the requests, and the rewards for their answers."""
         self._load.open()
         while not self._load.ready and not self._stopped():
             self._turn("waiting for a service to take up the pool; is one running on this log?")

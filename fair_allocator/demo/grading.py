@@ -1,4 +1,4 @@
-"""Rewards on their way: known to the world at once, to the allocator after a delay, or never."""
+"""Rewards that reach the allocator after a delay, or never; the world knows them at once."""
 
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -8,19 +8,19 @@ from fair_allocator.demo.world import World
 
 
 class Due(NamedTuple):
-    """A reward that is due; the value is None if the arm declines instead."""
+    """A reward that is due now; the value is None if the arm declines instead."""
 
     number: int
     arm: str
     value: float | None
     request: str
-    """What the allocator calls the request, "" for its number."""
+    """The allocator's id of the request, "" if it is the number."""
 
 
 class Grading:
-    """Keeps back each reward until it is due; time is counted in requests.
+    """Holds each reward back until it is due; time is counted in requests.
 
-    `told` hears of every reward that is handed out, by arm.
+    It calls `told` with the arm and the value of every reward that it hands out.
     """
 
     def __init__(self, world: World, told: Callable[[str, float], None]) -> None:
@@ -35,7 +35,7 @@ class Grading:
         return len(self._waiting)
 
     def assigned(self, number: int, arm: str, request: str = "") -> None:
-        """Take in who serves a request."""
+        """Note that an arm serves a request."""
         if self._world.declines(number, arm):
             heappush(self._waiting, (number, number, arm, request))
             return
@@ -46,7 +46,7 @@ class Grading:
             heappush(self._waiting, (number + delay, number, arm, request))
 
     def due(self, now: float) -> list[Due]:
-        """Hand out what is due before request `now`."""
+        """Return the rewards that are due before request `now`."""
         found = []
         while self._waiting and self._waiting[0][0] < now:
             _, number, arm, request = heappop(self._waiting)

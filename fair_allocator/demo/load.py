@@ -1,7 +1,7 @@
-"""The load: plays a world against any log, as the rest of the world would.
+"""The load: plays a world against any log, as real producers and consumers would.
 
-It asks, reads from the log who was assigned, and grades the answers when they are due. It knows
-nothing of the service but its records, so that the two may be anywhere.
+It sends requests, reads the assignments from the log, and sends the rewards when they are due. It
+knows only the service's records, so the service may run anywhere.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,23 +27,23 @@ from fair_allocator.log.base import Incoming, LogClient, Record
 
 
 class Seen(NamedTuple):
-    """A record of the assignments topic, as it came and as it reads."""
+    """A record of the assignments topic, and the event in it."""
 
     record: Record
     event: Published
 
 
 class Load:
-    """Requests, rewards and controls of one pool; `told` hears of every reward, by arm.
+    """Requests, rewards and controls of one pool; calls `told` with the arm and value of rewards.
 
     Attributes
     ----------
     sent, answered, waiting
-        Requests appended, assignments of them read, and those that nobody can take now.
+        The number of requests sent, the number answered, and the requests that wait for an arm.
     ready
-        Whether a service has taken up the pool.
+        Whether a service has made the pool.
     grading
-        The rewards on their way.
+        The rewards that are not due yet.
     """
 
     def __init__(
@@ -60,18 +60,18 @@ class Load:
         self._client = client
         self._world = world
         self._key = world.pool.encode()
-        # New in every run, since a log remembers the requests of the one before.
+        # New in every run, because the log remembers the requests of earlier runs.
         self._label = f"{world.words.request}-{uuid4().hex[:8]}-"
         self._joined = False
         self._asleep: frozenset[str] = frozenset()
 
     @property
     def backlog(self) -> int:
-        """How many requests the service has not dealt with yet."""
+        """How many requests are not answered yet and do not wait for an arm either."""
         return self.sent - self.answered - len(self.waiting)
 
     def open(self) -> None:
-        """Configure the pool; `look` until `ready` before the first request."""
+        """Configure the pool; then call `look` until `ready`, before the first request."""
         partitions = range(self._client.partitions)
         ends = [self._client.end_offset("assignments", partition) for partition in partitions]
         configure = self._configure()
@@ -79,7 +79,7 @@ class Load:
         self._position = ends[self._partition]
 
     def send(self, count: int) -> None:
-        """Append, at once, the next requests and what is due before them."""
+        """Append together the next requests, and the rewards and controls that come before them."""
         first = self.sent
         records = self._due(first)
         if not self._joined and first >= self._world.joining:
@@ -92,13 +92,13 @@ class Load:
         self.sent += count
 
     def settle(self) -> None:
-        """Append every reward that is still on its way, and nothing that asks for a decision."""
+        """Append every reward that is left, but no declines: these would need new decisions."""
         records = self._due(inf, declines=False)
         if records:
             self._client.append_many(records)
 
     def look(self) -> Sequence[Seen]:
-        """Read what was assigned since the last time."""
+        """Read the records of the assignments topic since the last call."""
         found = []
         for record in self._client.read("assignments", self._partition, self._position):
             self._position = record.offset + 1
@@ -114,7 +114,7 @@ class Load:
         return found
 
     def _take(self, event: AssignmentEvent) -> None:
-        # A service that restarts never repeats an answer by itself, but others may share the pool.
+        # A restarted service never repeats an answer by itself, but other loads may share the pool.
         if event.request_id.startswith(self._label) and not event.repeat:
             number = self._number(event.request_id)
             if event.instead_of is None:
@@ -147,7 +147,7 @@ class Load:
         )
 
     def _shift(self, number: int) -> list[Incoming]:
-        """Return the controls of a change of shift, none if the same are away as before."""
+        """Return the controls for a change of shift; none if the same arms stay away."""
         before, self._asleep = self._asleep, self._world.asleep(number)
         changes = {"sleep": self._asleep - before, "wake": before - self._asleep}
         pool = self._world.pool

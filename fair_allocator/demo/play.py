@@ -1,4 +1,4 @@
-"""One run of the demo: the load, the service's answers, the audit, and a rival beside it."""
+"""One run of the demo: the load, the service's answers, the audit, and the rival."""
 
 import time
 from collections.abc import Callable
@@ -20,13 +20,14 @@ _PAUSE: Final = 0.001
 class Play:
     """A world played on two boards, step by step.
 
-    A step's records are appended together and answered before the next, and all time is counted
-    in requests: so a run's decisions depend on the seed and the step alone.
+    The records of a step are appended together, and the service answers them before the next step.
+    All time is counted in requests. So the decisions of a run depend only on the seed and the step
+    size.
 
     Attributes
     ----------
     ours, rival
-        What the service decided, and what plain UCB1 or LFG would have.
+        What the service decided, and what plain UCB1 or LFG would have decided.
     verdict
         The audit of the records seen so far.
     """
@@ -51,21 +52,21 @@ class Play:
 
     @property
     def verdict(self) -> Report:
-        """The audit's word on what was seen so far."""
+        """The audit's report on the records so far."""
         return self._audit.report()
 
     @property
     def seconds(self) -> float:
-        """How long it has been going on."""
+        """How long the play has run."""
         return time.monotonic() - self._began
 
     @property
     def left(self) -> int:
-        """How many requests are still to be sent."""
+        """How many requests are not sent yet."""
         return self.requests - self.load.sent
 
     def open(self) -> None:
-        """Configure the pool and wait until the service has it."""
+        """Configure the pool, and wait until the service has made it."""
         self.load.open()
         self._await(lambda: self.load.ready)
         self._began = time.monotonic()
@@ -80,7 +81,7 @@ class Play:
         self.rival.mark(self.load.sent)
 
     def settle(self) -> None:
-        """Let the rewards that are on their way arrive."""
+        """Deliver the rewards that have not arrived yet."""
         self.load.settle()
         self._rival.settle()
 

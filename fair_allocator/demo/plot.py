@@ -1,4 +1,4 @@
-"""The picture at the end: who got what, what was owed, and what it cost."""
+"""Draw the picture at the end: the shares, the shortfalls and gaps, and the cost."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,7 +14,7 @@ OURS: Final = "#0072B2"
 RIVAL: Final = "#D55E00"
 QUOTA: Final = "#222222"
 FAINT: Final = "#666666"
-"""Blue and vermilion of Okabe and Ito's palette, told apart by every kind of eye."""
+"""Blue and vermilion are from Okabe and Ito's palette, which suits colour-blind people."""
 
 FORMATS: Final = (".png", ".svg")
 
@@ -25,7 +25,7 @@ def draw(play: Play, path: Path) -> None:
     Raises
     ------
     ImportError
-        If matplotlib is not there.
+        If matplotlib is not installed.
     """
     from matplotlib.figure import Figure
 
@@ -48,7 +48,7 @@ def draw(play: Play, path: Path) -> None:
 
 
 def _draw_shares(axes: "Axes", play: Play) -> None:
-    """Draw a row per arm: its quota, and its share on either board."""
+    """Draw a row per arm: its quota, and its share on both boards."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     words = play.world.words
@@ -78,7 +78,7 @@ def _label(arm: Arm, words: Words) -> str:
 
 
 def _shares(board: Board, names: list[str]) -> list[float]:
-    # A share of nothing has no place on a logarithmic axis: it is drawn at a hundredth of a %.
+    # A logarithmic axis has no place for a share of 0, so draw it at 0.01 %.
     return [max(0.01, 100 * board.rows[name].share()) for name in names]
 
 
@@ -137,7 +137,7 @@ def _draw_regret(axes: "Axes", play: Play) -> None:
 
 
 def _draw_time(axes: "Axes", play: Play) -> None:
-    """Write numbers in full, and mark when newcomers came."""
+    """Write numbers in full, and mark when the newcomers join."""
     from matplotlib.ticker import FuncFormatter
 
     joining = play.world.joining

@@ -14,10 +14,10 @@ _NEW: Final = "vic wen xia yan"
 
 
 def _workers(seed: int, quotas: tuple[str, ...]) -> tuple[Arm, ...]:
-    """Return workers, the quotas by turns.
+    """Return workers who have these quotas in turn.
 
-    Accuracies are drawn from Beta(17, 7.25): its 10, 50 and 90 % quantiles are 0.580, 0.707 and
-    0.815, within 0.007 of the 0.58, 0.70 and 0.82 that published crowd data show.
+    Accuracies are drawn from Beta(17, 7.25). Its 10, 50 and 90 % quantiles are 0.580, 0.707 and
+    0.815, within 0.007 of the 0.58, 0.70 and 0.82 in published crowd data.
     """
     random = Random(f"crowdsourcing {seed}")
 
@@ -31,7 +31,7 @@ def _workers(seed: int, quotas: tuple[str, ...]) -> tuple[Arm, ...]:
 
 
 def plain(seed: int, requests: int) -> World:
-    """Return workers who answer tasks; an answer is right or wrong, and graded later."""
+    """Return a world of workers who answer tasks; an answer is right or wrong, and graded later."""
     return World(
         name="plain",
         pool="crowd",
@@ -51,7 +51,7 @@ def plain(seed: int, requests: int) -> World:
 
 
 def crowd(seed: int, requests: int) -> World:
-    """Return workers with skills and shifts, who answer a few tasks at a time or decline them."""
+    """Return a world of workers with skills, shifts and a limit of open tasks, who may decline."""
     arms = _workers(seed, ("0.035", "0.04", "0.045"))
     names = sorted(arm.name for arm in arms)
     skills = {
@@ -89,11 +89,11 @@ def crowd(seed: int, requests: int) -> World:
 
 
 def wireless(seed: int, requests: int) -> World:
-    """Return users of a cell; a block carries data at the rate the user's channel has just then.
+    """Return a world of users in a cell; a block carries data at the current rate of the channel.
 
-    Channels fade by Rayleigh, anew in every slot: the power is the mean signal-to-noise ratio
-    (the skill, in dB) times an exponential. The rate is Shannon's, as a part of the 8 bit/s/Hz
-    that the radio can do at most. Now and then a user is in the shadow, and cannot be reached.
+    Channels have Rayleigh fading, independent in every slot: the power is the mean signal-to-noise
+    ratio (the skill, in dB) times an exponential. The rate is Shannon's, as a part of the radio's
+    maximum of 8 bit/s/Hz. Now and then a user is in the shadow, and cannot be reached.
     """
     random = Random(f"wireless {seed}")
 

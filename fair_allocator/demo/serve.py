@@ -1,6 +1,6 @@
 """The service of the demo, in a process of its own on the demo's log.
 
-It serves until its standard input ends, which it also does when the demo is killed.
+It serves until its standard input ends. The input also ends when the demo is killed.
 """
 
 import subprocess
@@ -28,9 +28,9 @@ _STOP_SECONDS: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A service in another process: `check` raises if it has ended by itself.
+    """A service in another process; `check` raises if the service has ended by itself.
 
-    `page` is where it can be watched, "" if it cannot.
+    `page` is the address of its live page, "" if there is none.
     """
 
     check: Callable[[], None]
@@ -48,7 +48,7 @@ def serving(path: Path, seed: int, world: World, requests: int) -> Iterator[Runn
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
-            start_new_session=True,  # Ctrl-C is for the demo, which then ends the service
+            start_new_session=True,  # Ctrl-C must reach only the demo, which then ends the service
         ) as process,
     ):
 
@@ -71,7 +71,7 @@ def serving(path: Path, seed: int, world: World, requests: int) -> Iterator[Runn
 
 
 def configured(path: Path, seed: int) -> Configuration:
-    """Return the defaults on the log at `path`, of which the audit is to read everything."""
+    """Return the defaults for a log at `path` that keeps all records, for the audit."""
     return Configuration(
         seed=seed,
         log=LogSection(path=path, retain_records=None),
@@ -87,7 +87,7 @@ def make_service(configuration: Configuration, observer: Observer | None = None)
 
 
 def main(path: str, seed: str, scenario: str, requests: str) -> None:
-    """Serve until standard input ends; says first where it can be watched."""
+    """Print the address of the live page, and serve until standard input ends."""
     configuration, observer = configured(Path(path), int(seed)), Observer()
     service = make_service(configuration, observer)
     world = SCENARIOS[scenario](int(seed), int(requests))

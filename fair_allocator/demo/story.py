@@ -1,4 +1,4 @@
-"""What was seen, in a few sentences."""
+"""Tell the outcome of the demo in a few sentences."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,7 +8,7 @@ from fair_allocator.demo.play import Play
 
 
 def told(play: Play, report: Report) -> Iterator[str]:
-    """Yield the paragraphs of the end, the verdict first."""
+    """Yield the final paragraphs, beginning with the verdict."""
     yield _verdict(report)
     if play.ours.rounds:
         yield _starved(play)
@@ -100,7 +100,7 @@ def _cost(play: Play) -> str:
 
 
 def _first(name: str) -> str:
-    """Return a name as it begins a sentence."""
+    """Return a name with a capital letter, for the beginning of a sentence."""
     return name[0].upper() + name[1:]
 
 

@@ -1,4 +1,4 @@
-"""What is seen while it runs: a live table on a terminal, a few lines anywhere else."""
+"""Show the demo while it runs: a live table on a terminal, a few lines anywhere else."""
 
 import time
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _BETWEEN_FRAMES: Final = 0.15
 
 
 class Screen(Protocol):
-    """Shows a play while it goes on."""
+    """Shows a play while it runs."""
 
     def __enter__(self) -> Self: ...
 
@@ -37,11 +37,11 @@ class Screen(Protocol):
     ) -> None: ...
 
     def show(self, play: Play) -> None:
-        """Show where the play is."""
+        """Show the current state of the play."""
 
 
 def view_for(console: Console) -> Screen:
-    """Return the view that suits where the output goes."""
+    """Return a view for a terminal, or for a plain output."""
     plain = not console.is_terminal or console.is_dumb_terminal
     return Lines(console) if plain else Terminal(console)
 
@@ -50,7 +50,7 @@ def view_for(console: Console) -> Screen:
 
 
 class Lines:
-    """A line at every tenth of the way."""
+    """Prints a line after every tenth of the requests."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -79,7 +79,7 @@ class Lines:
 
 
 def answer(play: Play) -> str:
-    """Return the one answer that matters, in a line."""
+    """Return a line that says whether every guarantee was kept."""
     verdict, allowed = play.verdict, f"{play.world.tolerance} allowed"
     if verdict.first is not None:
         return f"every guarantee kept: NO: {verdict.first}"
@@ -90,7 +90,7 @@ def answer(play: Play) -> str:
 
 
 class Terminal:
-    """A table that is drawn over and over."""
+    """Draws a table again and again."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -110,7 +110,7 @@ class Terminal:
         self._live.__exit__(kind, error, trace)
 
     def show(self, play: Play) -> None:
-        """Draw the table anew, though not more often than one can see."""
+        """Draw the table again, but not more often than a person can see."""
         began = time.monotonic()
         if play.left and began < self._next:
             return
@@ -119,12 +119,12 @@ class Terminal:
             play, self._console.width, self._console.height, ascii=options.ascii_only
         )
         self._live.update(frame.draw(), refresh=True)
-        # A slow machine has better things to do than to draw.
+        # On a slow machine, draw less often.
         self._next = began + max(_BETWEEN_FRAMES, 6 * (time.monotonic() - began))
 
 
 class ScreenFrame:
-    """One picture of a play, made to fit."""
+    """One picture of a play that fits the terminal."""
 
     def __init__(self, play: Play, width: int, height: int, *, ascii: bool = False) -> None:
         self._play = play
@@ -206,7 +206,7 @@ class ScreenFrame:
         return pair
 
     def _shown(self) -> Sequence[Row | None]:
-        """Return our rows, without the middle ones where there is no room; None in their place."""
+        """Return our rows; if there is no room for all, None stands for the middle ones."""
         places = {arm.name: place for place, arm in enumerate(self._play.world.arms)}
         rows = sorted(self._play.ours.rows.values(), key=lambda row: places[row.arm.name])
         room = self._height - 12
@@ -269,7 +269,7 @@ class ScreenFrame:
 
 
 def share_bar(ratio: float, width: int, *, kept: bool, ascii: bool = False) -> Text:
-    """Draw a share against its quota, which is marked in the middle; the end means twice or more.
+    """Draw a share; the mark in the middle is the quota, and the end is twice the quota or more.
 
     >>> print(share_bar(0.5, 8, kept=False, ascii=True))
     ##  |
@@ -277,7 +277,7 @@ def share_bar(ratio: float, width: int, *, kept: bool, ascii: bool = False) -> T
     block, mark, beyond = ("#", "|", ">") if ascii else ("▇", "┃", "▶")
     middle = width // 2
     filled = min(width, round(ratio * middle))
-    if not kept:  # however little it lacks, it does not reach the mark
+    if not kept:  # must not reach the mark, however little is missing
         filled = min(filled, middle - 1)
     text = Text(style=KEPT if kept else SHORT)
     cells = [block] * filled + [" "] * (width - filled)

@@ -1,7 +1,7 @@
-"""The hidden worlds: what the arms are really like, which no allocator is told.
+"""The hidden worlds: the true properties of the arms, which no allocator knows.
 
-Every number is a function of (seed, request, arm), so that two allocators that give the same
-request to the same arm see the same reward, whatever else they did.
+Every number is a function of (seed, request, arm). So if two allocators give the same request to
+the same arm, they see the same reward, whatever else they did.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,12 +16,12 @@ _LOST: Final = 1 << 32
 _DELAY: Final = _LOST + 1
 _KIND: Final = _LOST + 2
 _DECLINES: Final = 1 << 33
-"""Purposes of random numbers that no arm's place can be."""
+"""Numbers for other purposes of random numbers; too large to be the place of an arm."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """An arm and its secrets: how good it is, and the mean reward that follows from it."""
+    """An arm and its hidden properties: its skill, and the mean reward that follows from it."""
 
     name: str
     quota: Fraction
@@ -32,7 +32,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What arms, requests and rewards are called in this world."""
+    """The words for arms, requests and rewards in this world."""
 
     arm: str
     request: str
@@ -41,43 +41,43 @@ class Words:
     unit: str
     digits: int
     joined: str
-    """What newcomers did, after their names."""
+    """What the newcomers did; it follows their names in a sentence."""
 
     def grade(self, skill: float) -> str:
-        """Write a skill."""
+        """Return a skill as text."""
         return f"{skill:.{self.digits}f}{self.unit}"
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A pool's arms and what they do with requests, which are numbered from 0.
+    """A pool's arms and what they do with requests; requests are numbered from 0.
 
     Attributes
     ----------
     scene
-        What is going on, in a few sentences.
+        What happens in this world, in a few sentences.
     arms
-        The best first, then the newcomers, the best of them first.
+        First the arms from the start, then the newcomers, each group from the best to the worst.
     joining
         The first request for which the newcomers are there.
     outcome
-        The reward of an arm of this skill, given its luck, which is uniform in [0, 1).
+        A function of an arm's skill and of a luck in [0, 1) that returns the reward.
     mean_delay, lost
-        After how many further requests a reward comes on average, and how many never do.
+        The mean delay of a reward, in requests, and the part of rewards that never come.
     rival
-        What is played beside ours: plain UCB1, or LFG.
+        The allocator to compare with: plain UCB1, or LFG.
     step
-        How many requests are sent together.
+        How many requests to send together.
     slots, max_open, bank
         How many arms a request wants, how many assignments of an arm may be open, and how many
         pulls in advance count.
     skills
-        By arm, the kinds of requests it can take beside the common ones.
+        By arm, the kinds of requests that it can take besides the common ones.
     kinds
-        How often a request is of a kind that needs a skill.
+        By skill, how often a request needs it.
     shifts, shift
-        Arms are in so many groups, of which one is away at a time, and after how many requests
-        the next one goes.
+        The number of groups of arms, of which one is away at a time, and after how many requests
+        the next group goes away.
     declining
         How often an arm declines.
     """
@@ -117,26 +117,26 @@ class World:
         }
 
     def reward(self, number: int, arm: str) -> float:
-        """Return what a request brings if this arm serves it."""
+        """Return the reward of a request if this arm serves it."""
         place = self._places[arm]
         return self.outcome(self.arms[place].skill, self.draws.uniform(number, place))
 
     def delay(self, number: int) -> int | None:
-        """Return how many requests later the reward is known, None if never."""
+        """Return after how many requests the reward is known, None if never."""
         if self.draws.uniform(number, _LOST) < self.lost:
             return None
         return round(-self.mean_delay * log1p(-self.draws.uniform(number, _DELAY)))
 
     @property
     def ours(self) -> str:
-        """What the service's side is called: LFG has quotas, too."""
+        """The name of the service's side; "with quotas" would also describe LFG."""
         return "fair-allocator" if self.rival == "LFG" else "with quotas"
 
     # -- real requests ------------------------------------------------------------------------
 
     @property
     def real(self) -> bool:
-        """Whether requests name who can take them, want several arms, or find arms away."""
+        """Whether requests want several arms, or arms may be away."""
         return self.slots > 1 or bool(self.shifts)
 
     def kind(self, number: int) -> str:
@@ -154,7 +154,7 @@ class World:
         return [name for name in names if not kind or kind in self.skills.get(name, ())]
 
     def asleep(self, number: int) -> frozenset[str]:
-        """Return who is away while a request is sent."""
+        """Return the arms that are away when a request is sent."""
         if not self.shifts:
             return frozenset()
         away = number // self.shift % self.shifts
@@ -162,5 +162,5 @@ class World:
         return frozenset(name for name in there if self._places[name] % self.shifts == away)
 
     def declines(self, number: int, arm: str) -> bool:
-        """Return whether an arm declines a request."""
+        """Tell whether an arm declines a request."""
         return self.draws.uniform(number, _DECLINES + self._places[arm]) < self.declining

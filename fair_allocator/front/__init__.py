@@ -2,15 +2,15 @@
 
 front      puts the parts together, and serves them as a part of an application
 operations what each path does
-asking     from a client's JSON to a record, or to a problem that names the field
-appending  the thread that makes records durable, all that gathered in one go
+asking     turns a client's JSON into a record, or into a problem that names the field
+appending  the thread that appends records to the log, in batches
 following  the thread that reads the outputs as they are committed
-answers    the answers that were heard lately, and who waits for one
-waiting    those who wait
-outcomes   what the records of the outputs say of a request
+answers    the latest answers, and the clients that wait for one
+waiting    the kinds of waiting clients
+outcomes   what the output records say about a request
 streams    assignments as server-sent events
 answering  outcomes as JSON
 models     the answers' models, for the description
-openapi    the description of all of it
-metrics    what it counts
+openapi    the description of the whole API
+metrics    the metrics of the API
 """

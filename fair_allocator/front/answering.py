@@ -1,4 +1,4 @@
-"""Outcomes as the client gets them: bodies, statuses and problems."""
+"""Turn outcomes into answers for the client: bodies, statuses and problems."""
 
 from typing import Any, Final
 from urllib.parse import quote
@@ -8,7 +8,7 @@ from fair_allocator.front.outcomes import Outcome
 from fair_allocator.web.problem import Problem
 
 RETRY_SECONDS: Final = 1
-"""What a client is told to wait before it asks again."""
+"""How long a client should wait before it asks again."""
 
 RETRY: Final = {"Retry-After": str(RETRY_SECONDS)}
 
@@ -28,16 +28,16 @@ STATUSES: Final = {
     Refusal.WRONG_PARTITION: 503,
     Refusal.FROM_THE_FUTURE: 503,
 }
-"""By why a request was refused."""
+"""The HTTP status by the reason why a request was refused."""
 
 
 def location(pool: str, request_id: str) -> str:
-    """Return where to ask for a request again."""
+    """Return the path at which a client can ask for a request again."""
     return f"/v1/pools/{quote(pool, safe='')}/requests/{quote(request_id, safe='')}"
 
 
 def assigned(pool: str, request_id: str, outcome: Outcome, repeat: bool) -> dict[str, Any]:
-    """Return the answer to a request that was given to somebody."""
+    """Return the answer to a request that was given to an arm."""
     first = outcome.arms[0]
     answer = {
         "pool": pool,
@@ -55,7 +55,7 @@ def assigned(pool: str, request_id: str, outcome: Outcome, repeat: bool) -> dict
 
 
 def undecided(pool: str, request_id: str, outcome: Outcome | None) -> dict[str, Any]:
-    """Return the answer to a request that is durable, and has no arm yet."""
+    """Return the answer to a request that is durable but has no arm yet."""
     answer = {"pool": pool, "request_id": request_id}
     if outcome is None or outcome.status != "waiting":
         return answer | {"status": "pending"}
@@ -63,7 +63,7 @@ def undecided(pool: str, request_id: str, outcome: Outcome | None) -> dict[str, 
 
 
 def recorded(pool: str, request_id: str, place: tuple[int, int]) -> dict[str, Any]:
-    """Return the answer to an event that is durable, and needs no other answer."""
+    """Return the answer to an event that only needs to be durable, such as a reward."""
     answer: dict[str, Any] = {"pool": pool}
     if request_id:
         answer["request_id"] = request_id
@@ -72,7 +72,7 @@ def recorded(pool: str, request_id: str, place: tuple[int, int]) -> dict[str, An
 
 
 def refused(request_id: str, outcome: Outcome) -> Problem:
-    """Return the problem of a request that was refused."""
+    """Return the problem for a refused request."""
     try:
         status = STATUSES[Refusal(outcome.reason)]
     except ValueError:
@@ -87,7 +87,7 @@ def refused(request_id: str, outcome: Outcome) -> Problem:
 
 
 def away(why: str, request_id: str = "") -> Problem:
-    """Return the problem of a log that cannot be reached; what was sent may have arrived or not."""
+    """Return the problem for an unreachable log; the event may or may not have arrived."""
     if not request_id:
         return Problem(503, why, reason="log-away", headers=RETRY)
     return Problem(503, why, reason="log-away", headers=RETRY, request_id=request_id)

@@ -1,7 +1,7 @@
-"""The answers that were heard lately, and the clients that wait for one.
+"""The latest answers, and the clients that wait for one.
 
-Three threads meet here: the server's, which asks; the appender's, which tells where a record went;
-and the follower's, which tells what was decided.
+Three threads meet here. The server's thread asks, the appender's thread reports where a record was
+written, and the follower's thread reports what was decided.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ from fair_allocator.front.waiting import Asker, File, Finder, LogAway, Receipt
 from fair_allocator.log.base import Place, Record
 
 STRETCH: Final = 256
-"""Records that are taken in at once: the server waits for the lock no longer than that."""
+"""Records to take in under one lock, so that the server's thread never waits long for it."""
 
 Waiter = Receipt | Finder
 
 
 class Answers:
-    """Remembers at most `most` requests, besides those that somebody waits for."""
+    """Remembers at most `most` requests, plus those that clients wait for."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -35,15 +35,15 @@ class Answers:
     # -- on the server's thread ---------------------------------------------------------------
 
     def attach(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        """Serve the futures of this event loop from now on; None when it ends."""
+        """Complete futures on this event loop from now on; None when the loop ends."""
         self._loop = loop
 
     def receipt(self) -> Receipt:
-        """Return what waits for a record to be durable."""
+        """Return a receipt that waits until a record is durable."""
         return Receipt(asyncio.get_running_loop().create_future())
 
     def ask(self, key: Key, patient: bool) -> Asker:
-        """Return what waits for a request that is about to be sent; `leave` ends it."""
+        """Return a waiter for a request that the caller is about to send; end it with `leave`."""
         future = asyncio.get_running_loop().create_future()
         with self._lock:
             file = self._file(key)
@@ -52,7 +52,7 @@ class Answers:
         return asker
 
     def look_for(self, key: Key) -> Finder:
-        """Return what waits for a request that was sent before; `leave` ends it."""
+        """Return a waiter for a request that was sent before; end it with `leave`."""
         future = asyncio.get_running_loop().create_future()
         with self._lock:
             file = self._file(key)
@@ -63,7 +63,7 @@ class Answers:
         return finder
 
     def leave(self, key: Key, waiter: Asker | Finder) -> Outcome | None:
-        """Wait no longer; return what is known of the request."""
+        """End a wait; return what is known about the request."""
         with self._lock:
             file = waiter.file
             file.waiters.remove(waiter)
@@ -73,7 +73,7 @@ class Answers:
             return outcome
 
     def hurry(self, asker: Asker) -> None:
-        """Let somebody wait for the record to be durable, and no longer for the answer."""
+        """Make a waiter wait only until its record is durable, and no longer for the answer."""
         with self._lock:
             asker.patient = False
             is_durable = asker.place is not None
@@ -81,7 +81,7 @@ class Answers:
             asker.future.set_result(None)
 
     def release(self) -> None:
-        """Let nobody wait for an answer any longer; what is under way becomes durable or fails."""
+        """Stop all waits for answers; requests under way still become durable or fail."""
         with self._lock:
             waiters = [waiter for file in self._files.values() for waiter in file.waiters]
         for waiter in waiters:
@@ -91,7 +91,7 @@ class Answers:
                 _finish([waiter.future], None)
 
     def find(self, key: Key) -> Outcome | None:
-        """Return what is known of a request."""
+        """Return what is known about a request."""
         with self._lock:
             file = self._files.get(key)
             return None if file is None else file.outcome()
@@ -107,22 +107,22 @@ class Answers:
     # -- on the appender's thread -------------------------------------------------------------
 
     def put(self, waiters: Sequence[Receipt], places: Sequence[tuple[int, int]]) -> None:
-        """Note where records went, now that they are durable."""
+        """Note where records were written, now that they are durable."""
         with self._lock:
             over = [w for w, place in zip(waiters, places, strict=True) if w.put(place)]
         self._tell(over)
 
     def fail(self, waiters: Sequence[Receipt], why: str) -> None:
-        """Let those know whose records may be lost."""
+        """Tell these waiters that their records may be lost."""
         self._tell(waiters, why)
 
     # -- on the follower's thread -------------------------------------------------------------
 
     def begin(self, positions: Mapping[Place, int]) -> None:
-        """Hear from where on the outputs are followed; what came before is not known."""
+        """Do nothing; outcomes before these positions stay unknown."""
 
     def hear(self, records: Sequence[Record]) -> None:
-        """Take in records of the outputs."""
+        """Take in output records, and answer the clients that wait for them."""
         keyed = [(key, record) for record in records if (key := key_in(record)) is not None]
         over: list[Asker | Finder] = []
         for begin in range(0, len(keyed), STRETCH):
@@ -141,13 +141,13 @@ class Answers:
             oldest = next(iter(self._files))
             file = self._files.pop(oldest)
             if file.waiters:
-                self._files[oldest] = file  # it stays, and becomes the youngest
+                self._files[oldest] = file  # keep it, as the youngest
 
     def _tell(self, waiters: Iterable[Waiter], why: str | None = None) -> None:
         futures = [waiter.future for waiter in waiters]
         loop = self._loop
         if futures and loop is not None:
-            with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+            with suppress(RuntimeError):  # the loop has ended, so no client waits
                 loop.call_soon_threadsafe(_finish, futures, why)
 
 

@@ -1,7 +1,7 @@
-"""The thread that appends: whatever has gathered since its last append, in one go.
+"""The thread that appends records: each append takes all that arrived since the last one.
 
-One durable append takes about as long for a hundred records as for one. While it is under way,
-further records gather, so the more clients there are, the less each of them costs.
+One durable append takes about as long for a hundred records as for one. During an append, further
+records arrive. So the more clients there are, the less each record costs.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from fair_allocator.log.base import Incoming, LogClient
 
 MOST_RECORDS: Final = 1_000
 MOST_BYTES: Final = 4 * 2**20
-"""What is appended at once at most."""
+"""The most records and bytes in one append."""
 
 Item = tuple[Incoming, Receipt]
 
@@ -37,11 +37,11 @@ class Appender(LogThread):
         self._gathered: SimpleQueue[Item | None] = SimpleQueue()
 
     def submit(self, record: Incoming, receipt: Receipt) -> None:
-        """Append a record soon; its receipt is told when it is durable, or may be lost."""
+        """Append a record soon; the receipt ends when the record is durable or may be lost."""
         self._gathered.put((record, receipt))
 
     def stop(self) -> None:
-        """End after the append under way; what has gathered is refused."""
+        """End after the current append; refuse the records that still wait."""
         super().stop()
         self._gathered.put(None)
 
@@ -56,7 +56,7 @@ class Appender(LogThread):
                 try:
                     self._append(client, items)
                 except BaseException as error:
-                    # It may have arrived or not: the next client starts afresh.
+                    # The records may or may not have arrived. Open a new client.
                     self._answers.fail([receipt for _, receipt in items], str(error))
                     raise
 
@@ -64,7 +64,7 @@ class Appender(LogThread):
         try:
             places = client.append_many([record for record, _ in items])
         except ValueError:
-            # Nothing was appended, since one of them cannot be: the others must not suffer for it.
+            # One record is invalid, so nothing was appended. The others must not suffer for it.
             self._append_singly(client, items)
             return
         self.appends += 1
@@ -83,7 +83,7 @@ class Appender(LogThread):
                 self._answers.put([receipt], place)
 
     def _take(self) -> list[Item]:
-        """Wait for a record; return it with all that have gathered."""
+        """Wait for a record; return it with all others that have arrived."""
         items: list[Item] = []
         size = 0
         item = self._gathered.get()
@@ -97,7 +97,7 @@ class Appender(LogThread):
         return items
 
     def _after_failure(self) -> None:
-        """Refuse what has gathered."""
+        """Refuse the records that wait."""
         refused: list[Receipt] = []
         with suppress(Empty):
             while True:

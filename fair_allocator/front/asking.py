@@ -1,7 +1,7 @@
-"""From a client's JSON to a record, or to a problem that names the field at fault.
+"""Turn a client's JSON into a record, or into a problem that names the wrong field.
 
-An event is checked as the service would check it, so that a client hears at once what would become
-a dead letter. What only the service knows, such as the pools, is for the service to say.
+Events are checked as the service checks them, so that the client learns at once about an event that
+would become a dead letter. Only the service checks what it alone knows, such as the pools.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _DECLINE_FIELDS: Final = frozenset(Decline.model_fields)
 
 
 class Asked(NamedTuple):
-    """An event that is fit to be sent."""
+    """A checked event that can be sent."""
 
     pool: str
     request_id: str
@@ -36,17 +36,17 @@ class Asked(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """The key of the request that it is, or is about."""
+        """The key of the request that this event is or refers to."""
         return key_of(self.pool, self.request_id)
 
 
 def parse(body: bytes) -> Any:
-    """Return what a body says.
+    """Return the content of a JSON body.
 
     Raises
     ------
     Problem
-        400 if it is no JSON, or nested too deeply.
+        400 if the body is no JSON, or nested too deeply.
     """
     try:
         return from_json(body, allow_inf_nan=False)
@@ -70,10 +70,10 @@ class Reader:
         self._most_bytes = min(most_bytes, RECORD_BYTES)
 
     def request(self, fields: Any, pool: str | None = None) -> Asked:
-        """Read a request; one without an id is given one."""
+        """Read a request; make an id if it has none."""
         event = _fields(fields, pool)
         request_id = event.pop("request_id") if "request_id" in event else uuid4().hex
-        # First in the record, where even a truncated dead letter shows them.
+        # Put id and pool first, where even a truncated dead letter shows them.
         event = {"request_id": request_id, "pool": event.pop("pool", None), **event}
         return self._read("requests", event, self._check_request)
 
@@ -82,7 +82,7 @@ class Reader:
         return self._read("rewards", _fields(fields, pool), self._check_reward)
 
     def decline(self, fields: Any, pool: str | None = None) -> Asked:
-        """Read a decline; its type need not be given."""
+        """Read a decline; the field `type` may be missing."""
         event = {"type": "declined", **_fields(fields, pool)}
         return self._read("rewards", event, self._check_decline)
 
@@ -156,11 +156,11 @@ def _bad(detail: str, field: str | None = None) -> Problem:
 
 
 def _invalid(error: ValidationError, event: dict[str, Any]) -> Problem:
-    """Say which field is at fault, and why."""
+    """Return a problem that says which field is wrong, and why."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = list(first["loc"])
     if place and place[0] == event.get("action"):
-        del place[0]  # which of the controls it is
+        del place[0]  # the name of the control
     field = ".".join(map(str, place))
     detail = demanded(first["msg"])
     return _bad(f"{field}: {detail}" if field else detail, field or None)

@@ -1,4 +1,4 @@
-"""The thread that follows the outputs: every committed record, in order, to those who listen."""
+"""The thread that follows the outputs and passes every committed record, in order, to listeners."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -11,36 +11,37 @@ from fair_allocator.log.base import OUTPUTS, Follower, LogClient, Place, Record
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS: Final = 0.5
-"""How long a poll waits: so long an end takes at most."""
+"""How long a poll waits; to stop takes no longer than that."""
 
 CATCHING_UP_SECONDS: Final = 0.05
-"""The same while the end is not reached: there may be no record between here and there."""
+"""How long a poll waits before the end is reached. It is short, because the offsets up to the end
+may hold no records."""
 
 MOST_RECORDS: Final = 1_000
-"""What one poll returns at most."""
+"""The most records that one poll returns."""
 
 
 class Listener(Protocol):
-    """Told of everything that is committed, on the follower's thread."""
+    """Receives every committed record, on the follower's thread."""
 
     def begin(self, positions: Mapping[Place, int]) -> None:
-        """Hear from where on the outputs are followed."""
+        """Note the positions from which the outputs are followed."""
 
     def hear(self, records: Sequence[Record]) -> None:
-        """Hear of records, those of a place in their order."""
+        """Take in records; the records of one partition come in order."""
 
 
 class Following(LogThread):
     """Follows the outputs through a client that `open_client` makes.
 
-    It begins `look_back` records before the end of each partition, so that a process that was
-    restarted knows the answers of a moment ago. It counts as away until it has heard all that was
-    there at the start.
+    It begins `look_back` records before the end of each partition, so that a restarted process
+    knows the latest answers. It counts as away until it has read all records that were there at
+    the start.
 
     Attributes
     ----------
     positions
-        The position of each place after what was heard.
+        The next position to read, by topic and partition.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class Following(LogThread):
         self._listeners = listeners
         self._look_back = look_back
         self._behind: dict[Place, int] = {}
-        """The ends that were there at the start, where they were not reached yet."""
+        """The end of each partition as of the start, until the follower has reached it."""
 
     # -- on its own thread --------------------------------------------------------------------
 
@@ -92,7 +93,7 @@ class Following(LogThread):
     def _note(self, records: Sequence[Record], follower: Follower) -> None:
         positions = dict(self.positions)
         if self._behind:
-            # Past the last record there may be offsets that hold none: only the follower knows.
+            # After the last record there may be offsets without records: only the follower knows.
             positions |= follower.positions
             self._behind = {
                 place: end for place, end in self._behind.items() if positions[place] < end

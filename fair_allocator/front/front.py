@@ -1,4 +1,4 @@
-"""The parts of the API put together, and served as a part of an application."""
+"""Puts the parts of the API together, and serves them as a part of an application."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -21,11 +21,11 @@ from fair_allocator.web.access import Access
 from fair_allocator.web.application import Part
 
 END_SECONDS: Final = 2.0
-"""How long each thread is waited for; what it does then, nobody waits for."""
+"""How long to wait for each thread at the end. After that it is abandoned."""
 
 
 class Front:
-    """The HTTP API on a log; `open_client` makes a client of it, for each thread its own."""
+    """The HTTP API on a log; `open_client` makes a client of the log for each thread."""
 
     def __init__(
         self, configuration: Configuration, open_client: Callable[[], LogClient], access: Access
@@ -35,7 +35,7 @@ class Front:
         self.answers = Answers(settings.remembered_answers)
         self.appender = Appender(open_client, self.answers)
         self.streams = Streams(open_client, settings.max_streams)
-        # The streams hear first: one that a client opens after its answer begins after that answer.
+        # Streams come first: a stream that a client opens after an answer begins after that answer.
         self.following = Following(
             open_client, [self.streams, self.answers], settings.look_back_records
         )
@@ -57,7 +57,7 @@ class Front:
 
     @property
     def is_alive(self) -> bool:
-        """Whether its threads run."""
+        """Whether both threads run."""
         return self.appender.is_alive and self.following.is_alive
 
     @property

@@ -23,7 +23,7 @@ class GatewayPages:
 
     @property
     def part(self) -> Part:
-        """Its routes."""
+        """The routes of the gateway's own paths."""
         return Part(
             [
                 Route("/livez", self._live),
@@ -33,7 +33,7 @@ class GatewayPages:
         )
 
     async def _live(self, _request: Request) -> Response:
-        # A log that is away is no reason to be restarted.
+        # A restart would not help against an unreachable log.
         good = self._front.is_alive
         return _told("ok" if good else "a thread has ended", good)
 

@@ -1,4 +1,4 @@
-"""A thread that works on the log through a client of its own, and begins again when that fails."""
+"""A thread that works on the log with its own client, and starts again when the client fails."""
 
 import logging
 import threading
@@ -12,7 +12,7 @@ from fair_allocator.log.base import LogClient
 logger = logging.getLogger(__name__)
 
 LONGEST_PAUSE: Final = 2.0
-"""Seconds between two attempts to reach a log that is away."""
+"""The most seconds between two attempts to reach the log."""
 
 CONNECTING: Final = "there is no connection to the log yet"
 ENDING: Final = "the server is shutting down"
@@ -24,7 +24,7 @@ class LogThread(ABC):
     Attributes
     ----------
     away
-        Why it cannot do its work now; "" if it can.
+        Why the thread cannot do its work now; "" if it can.
     """
 
     def __init__(self, name: str, task: str, open_client: Callable[[], LogClient]) -> None:
@@ -41,27 +41,27 @@ class LogThread(ABC):
         self._thread.start()
 
     def stop(self) -> None:
-        """End soon: after what is under way."""
+        """End after the current step."""
         self.away = ENDING
         self._ending.set()
 
     @property
     def is_alive(self) -> bool:
-        """Whether its thread runs."""
+        """Whether the thread runs."""
         return self._thread.is_alive()
 
     def join(self, seconds: float) -> None:
-        """Wait for the end, but no longer than that."""
+        """Wait for the end, but at most `seconds`."""
         self._thread.join(seconds)
 
     # -- on its own thread --------------------------------------------------------------------
 
     @abstractmethod
     def _work(self, client: LogClient) -> None:
-        """Work until the end; raise if the log fails."""
+        """Work until `_ending` is set; raise if the log fails."""
 
     def _after_failure(self) -> None:  # noqa: B027  (not every task has something to do)
-        """Do what is needed before the next attempt, and at the end."""
+        """Clean up before the next attempt, and at the end."""
 
     def _run(self) -> None:
         while not self._ending.wait(self._pause):
@@ -73,13 +73,13 @@ class LogThread(ABC):
                 self._set_away(str(error))
             except Exception:
                 logger.exception("cannot %s", self._task)
-                self._set_away(f"the server cannot {self._task}, see its messages")
+                self._set_away(f"the server cannot {self._task}, see its log")
             self._after_failure()
             self._pause = min(LONGEST_PAUSE, 0.05 + 2 * self._pause)
         self._after_failure()
 
     def _works(self) -> None:
-        """Note that the log is there again."""
+        """Note that the log can be reached again."""
         self._pause = 0.0
 
     def _set_away(self, why: str) -> None:

@@ -1,7 +1,8 @@
-"""What the API counts, since this process started.
+"""The metrics of the API since this process started.
 
-``fair_allocator_api_answers_total``, ``_seconds``: by operation, the answers by status and how long
-they took. The others say how much is under way, and whether the log can be reached.
+``fair_allocator_api_answers_total`` counts the answers by operation and status, and
+``fair_allocator_api_seconds`` says how long they took. The other metrics say how much is under way,
+and whether the log can be reached.
 """
 
 import time
@@ -26,7 +27,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class ApiMetrics(Collector):
-    """Counts answers, and shows how a front is."""
+    """Counts answers, and reports the state of a front."""
 
     def __init__(self, front: "Front") -> None:
         self._front = front
@@ -42,7 +43,7 @@ class ApiMetrics(Collector):
         )
 
     def counting(self, operation: str, handler: Handler) -> Handler:
-        """Return a handler whose answers are counted."""
+        """Return a handler that also counts its answers."""
         seconds = None if operation == "watch" else self._seconds.labels(operation)
         counters: dict[int, Counter] = {}
 

@@ -1,4 +1,4 @@
-"""The answers as models, from which their description is made."""
+"""Models of the answers, from which the OpenAPI description is made."""
 
 from typing import Annotated, Literal
 
@@ -12,37 +12,37 @@ class _Answer(BaseModel):
 
 
 class Arm(_Answer):
-    """One of the arms that a request was given."""
+    """One of the arms that the request was given to."""
 
     arm: Name
     reason: Literal["fairness", "learner"]
     propensity: Annotated[float, Field(ge=0, le=1)] | None
-    """The probability with which it was chosen; null where the learner cannot tell."""
+    """The probability with which the arm was chosen; null if the learner does not know it."""
 
 
 class Assigned(_Answer):
-    """A request that was given to somebody; it is committed."""
+    """A request that was given to an arm; the assignment is committed."""
 
     pool: Name
     request_id: Name
     status: Literal["assigned"]
     arm: Name
-    """The first of the arms."""
+    """The first arm of `arms`."""
     arms: Annotated[list[Arm], Field(min_length=1)]
     round: int
     """The number of the decision in its pool."""
     epoch: int
     repeat: bool
-    """Whether the request had been answered before: this is the first answer."""
+    """Whether the request was answered before; this is its first answer again."""
     instead_of: Name | None = None
-    """The arm that was replaced last, because it declined or its time was up."""
+    """The arm that was replaced last, because it declined or its time ran out."""
     partition: int
     offset: int
     """Where the request's record is."""
 
 
 class Undecided(_Answer):
-    """A request that is durable and has no arm yet: it waits for one, or nobody decided it yet."""
+    """A request that is durable but has no arm: it waits for one, or is not decided yet."""
 
     pool: Name
     request_id: Name
@@ -61,7 +61,7 @@ class Recorded(_Answer):
 
 
 class Problem(BaseModel):
-    """Why something was not done (RFC 9457)."""
+    """Why the server did not do something (RFC 9457)."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -70,15 +70,15 @@ class Problem(BaseModel):
     status: int
     detail: str | None = None
     reason: str | None = None
-    """A word for programs, such as "unknown-pool"; for refused requests as in the dead letter."""
+    """A word for programs, such as "unknown-pool". For a refused request, as in the dead letter."""
     field: str | None = None
-    """The field at fault."""
+    """The wrong field."""
     request_id: Name | None = None
-    """The request's id, with which it can safely be sent again."""
+    """The request's id. To send the request again with this id is safe."""
 
 
 class Item(BaseModel):
-    """What became of one event of a batch: the answer that it would have got alone."""
+    """The answer to one event of a batch, the same as if it had been sent alone."""
 
     model_config = ConfigDict(extra="allow")
 

@@ -23,32 +23,32 @@ _TIME: Final = {
 }
 
 _COMMON: Final = (401, 403, 406, 408, 421, 431, 500, 503)
-"""Problems that any operation may answer with."""
+"""Statuses of problems that any operation may return."""
 
 _BODY: Final = (400, 413, 415, 422, 429)
-"""Problems of those that take a body."""
+"""Statuses of problems of operations that take a body."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation.
+    """One operation of the API.
 
     Attributes
     ----------
     name
-        The method of `Operations` that does it.
+        The method of `Operations` that handles it.
     body
-        The schema of the body; "" if it takes none.
+        The schema of the body; "" if the operation takes no body.
     needs_body
-        Whether there must be one.
+        Whether the body is required.
     batch
-        Whether it takes an array of such bodies.
+        Whether the body is an array of such objects.
     answers
         The schema of the answer by status.
     problems
-        Statuses of problems, besides those that all have.
+        Statuses of problems, besides those of all operations.
     wait
-        The default of the parameter `wait`; None if it takes none.
+        The default of the parameter `wait`; None if there is no such parameter.
     """
 
     name: str
@@ -288,13 +288,13 @@ def _schemas() -> dict[str, Any]:
 
 
 def _lift(schemas: dict[str, Any], name: str, schema: dict[str, Any]) -> None:
-    """Add a schema, and beside it those that it refers to."""
+    """Add a schema and the schemas that it refers to."""
     schemas |= schema.pop("$defs", {})
     schemas[name] = schema
 
 
 def _sendable(event: type[Input]) -> dict[str, Any]:
-    """Return what a client sends of an event: an id and a type are made if they are left out."""
+    """Return the schema of an event as clients send it: they may leave out its id and type."""
     schema = TypeAdapter(event).json_schema(ref_template=_REFERENCE)
     made = {"type"} if event is not Request else {"type", "request_id"}
     if "time" in schema["properties"]:

@@ -28,7 +28,7 @@ MOST_AT_ONCE: Final = 1_000
 """Events in one batch."""
 
 DEFAULT_WAIT: Final = 10.0
-"""Seconds that a request is waited for, unless the client says how many."""
+"""Seconds to wait for an answer if the client does not say how long."""
 
 _JSON: Final = "application/json"
 
@@ -62,7 +62,7 @@ class Operations:
     # -- requests -----------------------------------------------------------------------------
 
     async def ask(self, request: Request) -> Response:
-        """Send a request, and wait for its answer."""
+        """Append a request, and wait for its answer."""
         self._admit(request, Right.ASK)
         wait = self._wait(request, DEFAULT_WAIT)
         body = await read_json(request)
@@ -80,7 +80,7 @@ class Operations:
         return _json(answer, 202, headers | answering.RETRY)
 
     async def find(self, request: Request) -> Response:
-        """Tell what became of a request."""
+        """Return what is known about a request."""
         self._admit(request, Right.ASK)
         wait = self._wait(request, 0.0)
         pool, request_id = request.path_params["pool"], request.path_params["id"]
@@ -115,7 +115,7 @@ class Operations:
         return outcome
 
     async def ask_many(self, request: Request) -> Response:
-        """Send requests, and wait until all of them are answered or the time is over."""
+        """Append requests, and wait until all of them are answered or the time is over."""
         self._admit(request, Right.ASK)
         wait = self._wait(request, DEFAULT_WAIT)
         events = _batch(await read_json(request))
@@ -159,7 +159,7 @@ class Operations:
         return asker
 
     async def _answer(self, asked: Asked, asker: Asker, wait: float) -> Outcome | None:
-        """Wait until a request is durable, and for its answer."""
+        """Wait until a request is durable, and at most `wait` seconds for its answer."""
         loop = asyncio.get_running_loop()
         timer = loop.call_later(wait, self._answers.hurry, asker)
         try:
@@ -200,7 +200,7 @@ class Operations:
             await receipt.future
         except LogAway as error:
             raise answering.away(str(error), asked.request_id) from None
-        if receipt.place is None:  # cannot be
+        if receipt.place is None:  # cannot happen
             raise answering.away("the place is not known")
         return answering.recorded(asked.pool, asked.request_id, receipt.place)
 
@@ -259,7 +259,7 @@ class Operations:
         except LogError as error:
             raise answering.away(str(error)) from None
 
-    # -- all of them --------------------------------------------------------------------------
+    # -- checks of all operations -------------------------------------------------------------
 
     def _admit(self, request: Request, right: Right) -> None:
         self._access.require(request, right)
@@ -282,7 +282,7 @@ class Operations:
 
     @contextmanager
     def _room(self, count: int) -> Iterator[None]:
-        """Count events in, and out when they are dealt with; refuse what is too much."""
+        """Count events as in flight while the block runs; refuse them if there are too many."""
         if self.in_flight + count > self._settings.max_in_flight:
             raise Problem(
                 429,
@@ -301,7 +301,7 @@ def _answer_of(asked: Asked, asker: Asker, outcome: Outcome | None) -> tuple[int
     """Return the status and the answer to a request that is durable; raise if it is refused."""
     pool, request_id, _ = asked
     if outcome is None or not asker.is_answered():
-        # What is known may be about an earlier request with the same id.
+        # The outcome may belong to an earlier request with the same id.
         known = outcome if outcome is not None and outcome.status == "waiting" else None
         return 202, answering.undecided(pool, request_id, known)
     if outcome.status == "refused":
@@ -332,7 +332,7 @@ def _json(content: object, status: int = 200, headers: Mapping[str, str] | None 
 
 
 def _parameters(request: Request, known: Sequence[str]) -> dict[str, str]:
-    """Return the parameters of the query; refuse one that is not known, or given twice."""
+    """Return the parameters of the query; refuse an unknown or repeated one."""
     query = request.scope["query_string"]
     if not query:
         return {}
@@ -345,7 +345,7 @@ def _parameters(request: Request, known: Sequence[str]) -> dict[str, str]:
 
 
 def _check_accept(request: Request, content_type: str) -> None:
-    """Refuse a client that does not accept what it would be sent."""
+    """Refuse a client that does not accept the content type of the answer."""
     accept = request.headers.get("accept", "*/*")
     if content_type in accept or "*/*" in accept:
         return

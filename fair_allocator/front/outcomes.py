@@ -1,8 +1,8 @@
-"""What became of a request, as far as the records of the outputs tell.
+"""The outcome of a request, worked out from the output records.
 
-Assignments and dead letters are in two topics, and nobody says in which order records of two topics
-are seen. A letter is therefore held against an assignment by the offset of the request's record,
-and not by which of the two came first.
+Assignments and dead letters are in two topics, and the order between two topics is not defined. So
+a letter and an assignment are compared by the offset of the request's record, and not by their
+order of arrival.
 """
 
 import json
@@ -22,11 +22,11 @@ _match = re.compile(
     rb'\{"type":"(?:assignment|waiting)",(?:"version":\d+,)?"pool":(%b,"request_id":%b)'
     % (_TEXT, _TEXT)
 ).match
-"""Finds pool and request in an event about a request. An assignment is parsed when it is asked for:
-there may be a hundred thousand of others in between."""
+"""Finds pool and request in an event about a request. The event is parsed only when a client asks
+for it, because clients ask for few of the events."""
 
 Key = bytes
-"""Pool and request id, as an event has them."""
+"""Pool and request id, as they are written in an event."""
 
 
 def key_of(pool: str, request_id: str) -> Key:
@@ -35,7 +35,7 @@ def key_of(pool: str, request_id: str) -> Key:
 
 
 def key_in(record: Record) -> Key | None:
-    """Return the key of the request that a record of the outputs is about, None if of none."""
+    """Return the key of the request that an output record is about, None if there is none."""
     if record.value is None:
         return None
     if record.topic == "assignments":
@@ -45,7 +45,7 @@ def key_in(record: Record) -> Key | None:
     if letter is None or letter.topic != "requests" or letter.value is None:
         return None
     try:
-        # A letter may hold the beginning only.
+        # A letter may hold only the beginning of the request.
         event = from_json(b64decode(letter.value), allow_partial="trailing-strings")
         return key_of(event["pool"], event["request_id"])
     except (ValueError, TypeError, KeyError, AttributeError):
@@ -57,25 +57,25 @@ Status = Literal["pending", "waiting", "assigned", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a request.
+    """The outcome of a request so far.
 
     Attributes
     ----------
     status
-        "pending" until it was decided for the first time.
+        "pending" until the first decision.
     partition, offset
         Where the request's record is.
     arms
-        Each with its reason and propensity; of a request that waits for another arm, the ones it
-        was given.
+        The arms, each with its reason and propensity. While a request waits for another arm, these
+        are its earlier arms.
     repeat
-        Whether it had been answered before.
+        Whether the request was answered before.
     instead_of
         The arm that was replaced last.
     why
-        Why it waits.
+        Why the request waits.
     reason, message
-        Why it was refused, as in its dead letter.
+        Why the request was refused, as in its dead letter.
     """
 
     status: Status
@@ -98,10 +98,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What one record says of a request: the outcome as if nothing else had been heard of it.
+    """What one output record says about a request: the outcome by this record alone.
 
-    `own` has the offsets of the requests' records that it answers: of a request that was sent
-    again, there are two.
+    `own` has the offsets of the request records that it answers. For a request that was sent again,
+    there are two.
     """
 
     outcome: Outcome
@@ -109,7 +109,7 @@ class Heard:
 
     @classmethod
     def of(cls, record: Record) -> "Heard | None":
-        """Read a record that has a key; None if it is not what the service writes."""
+        """Read a record that has a key; None if the service did not write it."""
         try:
             event = json.loads(record.value or b"")
             read = _read_letter if record.topic != "assignments" else _READERS[event["type"]]
@@ -162,7 +162,7 @@ _READERS: Final = {"assignment": _read_assignment, "waiting": _read_waiting}
 
 
 def fold(known: Outcome | None, heard: Outcome) -> Outcome:
-    """Return the outcome of a request after something more was heard of it."""
+    """Return the outcome of a request after one more record about it."""
     if known is None or known.status == "pending":
         return heard
     if heard.status == "refused":
@@ -177,11 +177,11 @@ def fold(known: Outcome | None, heard: Outcome) -> Outcome:
         return replace(known, status="assigned", arms=heard.arms, why=None)
     if heard.instead_of is not None:
         return replace(heard, arms=_replaced(known.arms, heard.instead_of, heard.arms[0]))
-    return known if known.offset == heard.offset else heard  # or it was delivered again
+    return known if known.offset == heard.offset else heard  # same offset: delivered again
 
 
 def _outlasts(known: Outcome, letter: Outcome) -> bool:
-    """Tell whether an outcome holds although a dead letter was heard after it."""
+    """Tell whether an outcome stays valid although a dead letter came after it."""
     if known.offset != letter.offset:
         return known.offset > letter.offset  # the letter is of an earlier request of the same id
     return len(known.arms) > 1  # one arm could not be replaced, the others stay
@@ -190,5 +190,5 @@ def _outlasts(known: Outcome, letter: Outcome) -> bool:
 def _replaced(
     arms: tuple[dict[str, Any], ...], instead_of: str, arm: dict[str, Any]
 ) -> tuple[dict[str, Any], ...]:
-    """Return the arms after one of them was replaced; the same if that was so before."""
+    """Return the arms after one of them was replaced; the same arms if it was replaced before."""
     return tuple(arm if each["arm"] == instead_of else each for each in arms)

@@ -1,8 +1,8 @@
-"""Assignments as server-sent events, from now on or from where a client was cut off.
+"""Assignments as server-sent events, from now on or from a client's last event.
 
-A stream first takes its place among the listeners, and only then reads what it has missed: so there
-is no gap between the two. A reader that does not keep up is cut off, and comes back with the id of
-its last event.
+A stream first registers for new records, and only then reads the records that it has missed. So
+there is no gap between the two. A reader that is too slow is cut off. It can come back with the id
+of its last event.
 """
 
 import asyncio
@@ -27,17 +27,17 @@ from fair_allocator.web.problem import Problem
 CONTENT_TYPE: Final = "text/event-stream"
 
 BEAT_SECONDS: Final = 15.0
-"""Between two comments while nothing happens, so that proxies keep the connection."""
+"""Time between two comments while there are no events; they make proxies keep the connection."""
 
 MOST_RECORDS: Final = 2_000
 MOST_BYTES: Final = 4 * 2**20
-"""What may wait for one reader; one for whom more does is cut off."""
+"""The most that may wait for one reader. A reader with more is cut off."""
 
 READERS: Final = 4
-"""Streams that read what they have missed at the same time."""
+"""The most streams that read missed records at the same time."""
 
 CHUNK_RECORDS: Final = 500
-"""Records that are read at once."""
+"""Missed records to read at once."""
 
 _KIND: Final = b'{"type":"assignment",'
 LAST_ID: Final = r"\d{1,6}:(-1|\d{1,18})(,\d{1,6}:(-1|\d{1,18}))*"
@@ -48,7 +48,7 @@ Positions = dict[int, int]
 
 
 def last_id(text: str) -> Positions | None:
-    """Return where a stream was cut off; None if that is no id of an event.
+    """Return the positions in the id of an event; None if the text is no such id.
 
     >>> last_id("0:12,3:-1")
     {0: 12, 3: -1}
@@ -60,11 +60,11 @@ def last_id(text: str) -> Positions | None:
 
 
 class Stream:
-    """One reader: what waits for it, and what it has been sent."""
+    """One reader: the records that wait for it, and how far it has been sent records."""
 
     def __init__(self, key: bytes | None, loop: asyncio.AbstractEventLoop) -> None:
         self.key = key
-        """The pool in UTF-8; None for all of them."""
+        """The pool's name in UTF-8; None for all pools."""
         self.sent: Positions = {}
         self._waiting: deque[Record] = deque()
         self._bytes = 0
@@ -78,7 +78,7 @@ class Stream:
         return self.key is None or record.key == self.key
 
     def add(self, records: Sequence[Record]) -> None:
-        """Let records wait for the reader; called on the follower's thread."""
+        """Add records for the reader; called on the follower's thread."""
         with self._lock:
             if self._cut_off:
                 return
@@ -98,7 +98,7 @@ class Stream:
             self._loop.call_soon_threadsafe(self._news.set)
 
     async def take(self) -> list[Record] | None:
-        """Return what has come, nothing after a while; None if the stream is over."""
+        """Wait for records and return them; [] after a while without any, None at the end."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._news.wait(), BEAT_SECONDS)
         self._news.clear()
@@ -109,14 +109,14 @@ class Stream:
             return None if self._cut_off else records
 
     def begin(self) -> bytes:
-        """Return an event without data, whose id says from where on this reader is sent all."""
+        """Return an event without data; its id says where this stream begins."""
         return b": assignments as they are committed\nid: %b\n\n" % self._place()
 
     def _place(self) -> bytes:
         return ",".join(f"{at}:{offset}" for at, offset in sorted(self.sent.items())).encode()
 
     def encode(self, record: Record) -> bytes:
-        """Return a record as an event; its id says how far this reader is."""
+        """Return a record as an event; its id says how far this reader has been sent records."""
         self.sent[record.partition] = record.offset
         one = b"%d:%d" % (record.partition, record.offset)
         id = self._place() if self.key is None else one
@@ -131,7 +131,7 @@ class Streams:
         self._most = most
         self._streams: list[Stream] = []
         self._positions: dict[int, int] = {}
-        """By partition, the position after the last assignment that was heard."""
+        """By partition, the position after the last assignment from the follower."""
         self._lock = threading.Lock()
         self._readers = ThreadPoolExecutor(READERS, "resuming a stream")
 
@@ -141,14 +141,14 @@ class Streams:
     # -- on the follower's thread -------------------------------------------------------------
 
     def begin(self, positions: Mapping[Place, int]) -> None:
-        """Take note of where the outputs are followed from."""
+        """Note the positions from which the outputs are followed."""
         with self._lock:
             for (topic, partition), position in positions.items():
                 if topic == "assignments":
                     self._positions[partition] = position
 
     def hear(self, records: Sequence[Record]) -> None:
-        """Hand assignments on to the readers."""
+        """Pass assignments on to the readers."""
         mine = [record for record in records if record.topic == "assignments"]
         with self._lock:
             for record in mine:
@@ -164,12 +164,12 @@ class Streams:
     # -- on the server's thread ---------------------------------------------------------------
 
     async def respond(self, pool: str | None, start: Positions | None) -> Response:
-        """Return the events for a reader, from the end on or after those of `start`.
+        """Return a stream of events for a reader, from now on or after the positions in `start`.
 
         Raises
         ------
         Problem
-            503 if there are too many streams, 410 if what the reader has missed was trimmed.
+            503 if there are too many streams, 410 if the records that the reader missed are gone.
         LogError
             If the log cannot be read.
         """
@@ -197,7 +197,7 @@ class Streams:
 
     async def _events(self, stream: Stream, missed: "_Reading") -> AsyncIterator[bytes]:
         yield stream.begin()
-        with suppress(LogError):  # the reader comes back, and is told then
+        with suppress(LogError):  # the reader comes back, and gets the error then
             async for records in missed:
                 yield b"".join(map(stream.encode, records))
             while (news := await stream.take()) is not None:
@@ -236,7 +236,7 @@ class _EventStream(StreamingResponse):
 
 
 class _Reading:
-    """Reads what a stream has missed, a chunk at a time, on the threads of an executor."""
+    """Reads the records that a stream has missed, in chunks, on the threads of an executor."""
 
     def __init__(
         self,
@@ -285,8 +285,8 @@ class _Reading:
             records = await loop.run_in_executor(self._readers, self._next)
 
     def close(self) -> None:
-        """Let go of the log, once what is under way is done."""
-        with suppress(RuntimeError):  # the executor has ended, and so does the process
+        """Close the log's client after the current read."""
+        with suppress(RuntimeError):  # the executor has ended, and the process ends too
             self._readers.submit(self._close)
 
     def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""Who waits: for a record to be durable, for the answer to it, or for any answer to a request."""
+"""What a client can wait for: a durable record, the answer to it, or any answer to a request."""
 
 import asyncio
 from typing import Final
@@ -7,15 +7,15 @@ from fair_allocator.front.outcomes import Heard, Outcome, fold
 from fair_allocator.log.base import Record
 
 MOST_UNREAD: Final = 8
-"""Records of one request that are kept as they came; beyond it they are read."""
+"""Records of one request to keep unread; with more, they are read and folded."""
 
 
 class LogAway(Exception):
-    """The log did not take a record, or is not known to have taken it."""
+    """The log did not take a record, or we do not know whether it did."""
 
 
 class File:
-    """What is known of one request: an outcome, and records after it that nobody has read yet."""
+    """What is known about one request: an outcome, and later records that are not read yet."""
 
     __slots__ = ("_outcome", "_unread", "waiters")
 
@@ -25,7 +25,7 @@ class File:
         self._unread: list[Record] = []
 
     def add(self, record: Record) -> list["Asker | Finder"]:
-        """Note a record; return those who have their answer with it."""
+        """Add a record; return the waiters that now have their answer."""
         if not self.waiters:
             self._unread.append(record)
             if len(self._unread) > MOST_UNREAD:
@@ -38,7 +38,7 @@ class File:
         return [waiter for waiter in self.waiters if waiter.hear(heard)]
 
     def outcome(self) -> Outcome | None:
-        """Return what is known; None if nothing is."""
+        """Return the outcome so far; None if nothing is known."""
         if self._unread:
             for record in self._unread:
                 if (heard := Heard.of(record)) is not None:
@@ -47,7 +47,7 @@ class File:
         return self._outcome
 
     def note_place(self, place: tuple[int, int]) -> None:
-        """Note that the request is durable, in case that nothing else is known of it."""
+        """Note that the request is durable, if nothing else is known about it."""
         if self.outcome() is None:
             self._outcome = Outcome("pending", *place)
 
@@ -70,13 +70,13 @@ class Receipt:
         self.place: tuple[int, int] | None = None
 
     def put(self, place: tuple[int, int]) -> bool:
-        """Note that the record is durable; tell whether the wait is over with it."""
+        """Note that the record is durable; tell whether that ends the wait."""
         self.place = place
         return True
 
 
 class Asker(Receipt):
-    """Waits until its request is durable and, while it is `patient`, for the answer to it."""
+    """Waits until its request is durable and, while `patient`, for the answer to it."""
 
     __slots__ = ("_early", "_is_heard", "file", "patient", "repeat")
 
@@ -85,10 +85,10 @@ class Asker(Receipt):
         self.file = file
         self.patient = patient
         self.repeat = False
-        """Whether the request had been answered before."""
+        """Whether the request was answered before."""
         self._is_heard = False
         self._early: list[Heard] = []
-        """What was heard before it is known where the record went."""
+        """Records about the request that came before its own place was known."""
 
     def put(self, place: tuple[int, int]) -> bool:
         self.place = place
@@ -99,7 +99,7 @@ class Asker(Receipt):
         return not self.patient or self.is_answered()
 
     def hear(self, heard: Heard) -> bool:
-        """Take in a record of the request; tell whether the wait is over with it."""
+        """Take in a record about the request; tell whether that ends the wait."""
         if self.place is None:
             self._early.append(heard)
             return False
@@ -112,13 +112,13 @@ class Asker(Receipt):
             self.repeat = heard.outcome.repeat
 
     def is_answered(self) -> bool:
-        """Tell whether there is an answer, and it is not one to an earlier record only."""
+        """Tell whether there is an answer to this record, and not only to an earlier one."""
         outcome = self.file.outcome()
         return self._is_heard and outcome is not None and outcome.is_final
 
 
 class Finder:
-    """Waits for the answer to a request that anybody sent."""
+    """Waits for the answer to a request that any client sent."""
 
     __slots__ = ("file", "future")
 
@@ -127,7 +127,7 @@ class Finder:
         self.file = file
 
     def hear(self, _heard: Heard) -> bool:
-        """Tell whether the wait is over with a record that the file has taken in."""
+        """Tell whether a record that the file has taken in ends the wait."""
         return self.is_answered()
 
     def is_answered(self) -> bool:

@@ -1,6 +1,7 @@
 """The JSON that the page and other programs read.
 
-Names are whatever producers chose to send: they are data here, and text on the page.
+Producers choose the names and may send any text. So names are data here, and plain text on the
+page.
 """
 
 import json
@@ -45,7 +46,7 @@ class ClientWish:
 
     @classmethod
     def of(cls, parameters: Mapping[str, str]) -> "ClientWish":
-        """Read a query; what it cannot mean raises `ValueError`."""
+        """Read a query; raise `ValueError` if it makes no sense."""
         known: Json = dict(parameters)
         for name in _NUMBERS:
             if name in known:
@@ -65,14 +66,14 @@ class ClientWish:
 
     @property
     def of_pools(self) -> "ClientWish":
-        """What of it matters to the list of pools."""
+        """The part that matters to the list of pools."""
         return replace(
             _ANYTHING, search=self.search, sort=self.sort, page=self.page, size=self.size
         )
 
     @property
     def of_arms(self) -> "ClientWish":
-        """What of it matters to the list of a pool's arms."""
+        """The part that matters to the list of a pool's arms."""
         return replace(
             _ANYTHING,
             size=self.size,
@@ -95,7 +96,7 @@ def encoded(content: object) -> bytes:
 
 
 def overview(digest: Digest) -> Json:
-    """Return what is to be seen at a glance."""
+    """Return the numbers at the top of the page, over all pools."""
     view, figures = digest.view, digest.figures.values()
     tallies = view.tallies
     worst = digest.worst
@@ -138,7 +139,7 @@ def overview(digest: Digest) -> Json:
 
 
 def pool_page(digest: Digest, wish: ClientWish) -> Json:
-    """Return a page of pools in the order wished for."""
+    """Return a page of pools, in the order that the client wants."""
     wanted = wish.search.casefold()
     found = [
         each for each in digest.figures.values() if not wanted or wanted in each.of.name.casefold()
@@ -185,7 +186,7 @@ def _pool_row(each: PoolFigures) -> Json:
 
 
 def _cut(found: Sequence[Any], page: int, size: int) -> tuple[Sequence[Any], int, int]:
-    """Return a page of what was found, its number, and how many there are."""
+    """Return a page of the items, its number, and the number of pages."""
     pages = max(1, -(-len(found) // size))
     page = min(page, pages)
     return found[(page - 1) * size : page * size], page, pages
@@ -195,9 +196,9 @@ def _cut(found: Sequence[Any], page: int, size: int) -> tuple[Sequence[Any], int
 
 
 def find(digest: Digest, name: str, partition: int | None) -> PoolFigures | None:
-    """Return a pool, None if there is none; of a name on several partitions the worst one.
+    """Return a pool, or None; if several partitions have the name, return the worst pool.
 
-    It is found faster by its partition, too.
+    With its partition, the pool is found faster.
     """
     if partition is not None:
         return digest.figures.get((partition, name))
@@ -222,7 +223,7 @@ def pool(figures: PoolFigures, wish: ClientWish, past: Iterable[Point]) -> Json:
 
 
 def _decision(noted: Noted) -> Json:
-    """Return a decision with all that is said of why it was made."""
+    """Return a decision with the reasons for it."""
     return {
         **noted._asdict(),
         "time": noted.time / 1000,
@@ -258,10 +259,10 @@ def _arm_page(figures: PoolFigures, wish: ClientWish) -> Json:
 
 
 def _least_above_quota(figures: PoolFigures) -> list[int]:
-    """Return the arms, those with the fewest pulls above their entitlement first.
+    """Return the arms, beginning with the fewest pulls above their entitlement.
 
-    Arms that are owed nothing and have no quota come last. An arm at its quota goes up by a pull
-    and down again, so one pull above counts as none: such arms keep their places and can be read.
+    Arms that are owed nothing and have no quota come last. An arm at its quota alternates between 0
+    and 1 pulls above. So 1 counts as 0, and such arms keep their places in the list.
     """
     above = -figures.short
     spare = np.maximum(above - 1, np.minimum(above, 0))

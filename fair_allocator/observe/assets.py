@@ -1,4 +1,4 @@
-"""The page's files, read once: what the server gives out besides data."""
+"""The files of the page, read once at the start."""
 
 from importlib.resources import files
 from typing import Final, NamedTuple
@@ -31,4 +31,4 @@ def _read() -> dict[str, Asset]:
 
 
 ASSETS: Final = _read()
-"""By path."""
+"""The files by path."""

@@ -1,8 +1,8 @@
 """The lines of some pools in `/metrics`, one text for each metric.
 
-Thousands of pools change between two scrapes, and the time it takes to write them is the loop's.
-So what stays as it is while an epoch lasts is written once into templates, and a scrape only fills
-in the numbers, those of many pools at a time. A block in which nothing changed is kept as it is.
+Thousands of pools change between two scrapes, and the time to write them is taken from the loop. So
+everything that stays the same during an epoch is written once into templates. A scrape only fills
+in the numbers, for many pools at a time. A block without changes is not written again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,23 +16,23 @@ from fair_allocator.observe.selection import Selection
 from fair_allocator.observe.view import Key
 
 POOLS: Final = 64
-"""In a block: enough to share the work among, few enough for a change to rewrite little."""
+"""Pools in a block: many enough to share the work, few enough that a change rewrites little."""
 
 
 def label_value(name: str) -> str:
-    """Escape a name for a label; what UTF-8 cannot say becomes a replacement character."""
+    """Escape a name for a label; replace characters that UTF-8 cannot encode."""
     text = name.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def pool_labels(key: Key, by_partition: bool) -> str:
-    """Return the labels that tell a pool from all others."""
+    """Return the labels that identify a pool."""
     partition, name = key
     return f'pool="{label_value(name)}"' + (f',partition="{partition}"' if by_partition else "")
 
 
 _Current = tuple[PoolFigures, list[int]]
-"""How a pool is now, and which of its arms have series."""
+"""The figures of a pool, and which of its arms have series."""
 
 
 class Member:
@@ -47,9 +47,9 @@ class Member:
         self.arms: list[int] = []
 
     def update(self, figures: PoolFigures, limit: int) -> tuple[bool, bool]:
-        """Take in how the pool is, with at most `limit` arms.
+        """Take in new figures of the pool, with series for at most `limit` arms.
 
-        Returns whether its numbers changed, and whether its lines did.
+        Returns whether its numbers changed, and whether its lines changed.
         """
         before, selection = self.figures, self.selection
         same = before is not None and before.of.terms is figures.of.terms
@@ -59,9 +59,9 @@ class Member:
             return False, False
         self.figures = figures
         if same and not figures.broken:
-            return True, False  # a choice stays until somebody urgent needs its place
+            return True, False  # keep the choice until an urgent arm needs a place
         if before is None or before.of.terms.names is not figures.of.terms.names:
-            selection.chosen.clear()  # they are places, and may be other arms now
+            selection.chosen.clear()  # the chosen indices may be other arms now
         arms = self._select(figures)
         same = same and arms == self.arms
         self.arms = arms
@@ -81,7 +81,7 @@ class Member:
 
 
 class Block:
-    """At most `POOLS` pools; `texts` has their lines, by metrics of pools and then of arms."""
+    """At most `POOLS` pools; `texts` has a text per metric: metrics of pools, then of arms."""
 
     def __init__(self) -> None:
         self.members: dict[Key, Member] = {}
@@ -91,12 +91,12 @@ class Block:
         self._waiting_lines: Sequence[str] = ()
 
     def add(self, key: Key, labels: str) -> None:
-        """Take in a pool."""
+        """Add a pool."""
         self.members[key] = Member(labels)
         self._templates = ()
 
     def remove(self, key: Key) -> None:
-        """Forget a pool."""
+        """Remove a pool."""
         del self.members[key]
         self._templates = ()
 
@@ -138,10 +138,10 @@ def _known(lines: Sequence[str], values: Sequence[float | None]) -> str:
 
 
 class _Lines:
-    """The lines of a pool with places for its numbers.
+    """The lines of a pool with placeholders for its numbers.
 
-    What an epoch leaves as it is has no place, but is there. Of a line that may be missing,
-    because nothing waits or no reward came, there is only the start.
+    A number that stays the same during an epoch is written out, without a placeholder. Some lines
+    may be missing, because nothing waits or there was no reward. Only their beginning is kept.
     """
 
     def __init__(self, raw_labels: str, current: "_Current") -> None:
@@ -201,7 +201,7 @@ def _by_reason(metric: str, labels: str) -> str:
 
 
 def _pool_columns(figures: Sequence[PoolFigures]) -> list[Sequence[float]]:
-    """Return the numbers of `_Lines.of_pool`."""
+    """Return the numbers for `_Lines.of_pool`."""
     views = [each.of for each in figures]
     any_kind = [of for of in views if of.terms.requests == "any"]
     return [
@@ -230,7 +230,7 @@ def _pool_columns(figures: Sequence[PoolFigures]) -> list[Sequence[float]]:
 
 
 def _arm_columns(current: Sequence[_Current]) -> list[Sequence[float]]:
-    """Return the numbers of `_Lines.of_arms`."""
+    """Return the numbers for `_Lines.of_arms`."""
     short: list[float] = []
     share: list[float] = []
     reasons: list[float] = []

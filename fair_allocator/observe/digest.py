@@ -1,4 +1,4 @@
-"""What is known at a moment: a view, and what follows from it."""
+"""A view together with the figures worked out from it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ class Digest:
 
 
 def urgency(each: PoolFigures) -> tuple[float, float, str, int]:
-    """Return what pools are sorted by, the worst first: it changes seldom, so that a list stays.
+    """Return the sort key of pools, the worst first; it changes rarely, so that the list is calm.
 
-    By how far the worst arm is beyond what is promised, then by how close the peak came to it.
+    The key is how far the worst arm is beyond the promise, then how close the peak came to it.
     """
     of, bound = each.of, each.of.terms.bound
     if bound is None:

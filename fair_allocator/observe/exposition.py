@@ -1,7 +1,7 @@
 """The pools' part of `/metrics`, in the text format of Prometheus and in OpenMetrics.
 
-Written here and not by the client library, which takes many times as long: with thousands of pools
-that time would be the loop's.
+The Prometheus client library would take many times as long. With thousands of pools, that time
+would be taken from the loop.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,7 +17,7 @@ from fair_allocator.observe.selection import Selection
 from fair_allocator.observe.view import Key
 
 Truth = Mapping[str, Mapping[str, float]]
-"""The arms' true means by pool, where they are known."""
+"""The arms' true means by pool, for pools where they are known."""
 
 
 class PoolsText:
@@ -50,7 +50,7 @@ class PoolsText:
         return "".join(parts), len(figures) - len(limits)
 
     def _divide(self, shown: Collection[Key], by_partition: bool) -> None:
-        """Let blocks have these pools: those that stay where they are, new ones where is room."""
+        """Divide these pools into blocks: known pools stay in place, new ones go where is room."""
         new = dict.fromkeys(shown)
         for block in self._blocks:
             for key in list(block.members):
@@ -71,7 +71,7 @@ class PoolsText:
     def _true_lines(
         self, figures: Mapping[Key, PoolFigures], by_partition: bool, openmetrics: bool
     ) -> list[str]:
-        """Write what is known of the truth; only a demo knows any, and has few arms."""
+        """Write the metrics about true means; only a demo knows these, and it has few arms."""
         columns: list[list[str]] = [[header(m, openmetrics=openmetrics)] for m in TRUE_METRICS]
         means, lost, r_lost = columns
         for key, each in figures.items():
@@ -106,7 +106,7 @@ _COUNTER_SUFFIX: Final = "_total"
 
 
 def header(metric: Metric, *, openmetrics: bool) -> str:
-    """Return what precedes the samples of a metric."""
+    """Return the header lines of a metric, which come before its samples."""
     name = metric.full_name
     if openmetrics:
         name = name.removesuffix(_COUNTER_SUFFIX)

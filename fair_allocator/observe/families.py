@@ -18,16 +18,17 @@ from fair_allocator.observe.view import View
 
 
 def process_families(restoring: bool, errors: int) -> Iterator[Metric]:
-    """Return what is known at any time: whether shards are restored; `errors` scrapes failed."""
+    """Return the metrics that exist at any time; `errors` is the number of failed scrapes."""
     yield _gauge("restoring", restoring)
     yield _plain_counter("collector_errors_total", errors)
     yield _by_label("build_info", {__version__: 1})
 
 
 def families(view: View, broken: int, hidden: int) -> Iterator[Metric]:
-    """Return what a view says of the stream; nothing before there is one.
+    """Return the metrics of the loop in a view; none before the first view.
 
-    `broken` pools do not keep what they promise, `hidden` ones have no series of their own.
+    `broken` is the number of pools that break their promise, and `hidden` the number of pools
+    without series of their own.
     """
     if view.number:
         yield from _counted(view.tallies)
@@ -36,7 +37,7 @@ def families(view: View, broken: int, hidden: int) -> Iterator[Metric]:
 
 
 def _seen(view: View, time: float, broken: int, hidden: int) -> Iterator[Metric]:
-    """Return what was so when all that is owned was last looked at."""
+    """Return the metrics as of the last time that all owned partitions were in a view."""
     tallies = view.tallies
     paused = sum(pool.paused for pool in view.pools.values())
     pools = {"serving": len(view.pools) - paused, "paused": paused, "retired": view.retired}
@@ -57,7 +58,7 @@ def _seen(view: View, time: float, broken: int, hidden: int) -> Iterator[Metric]
 
 
 def _counted(tallies: Tallies) -> Iterator[Metric]:
-    """Return what this process counted since it started."""
+    """Return the metrics that this process has counted since it started."""
     yield _counter("decisions_total", tallies.decided)
     yield _histogram("decision_latency_seconds", tallies.latency)
     yield _histogram("transaction_duration_seconds", tallies.commits)

@@ -1,7 +1,7 @@
-"""What follows from the columns of a pool: violations, shares and regret.
+"""Numbers worked out from the columns of a pool: violations, shares and regret.
 
-Violations are integers and exact. Many pools are worked on at once, so that a pool of ten arms
-costs a few microseconds; a pool whose entitlements do not fit into 64 bits is worked on by itself.
+Violations are exact integers. Many pools are computed together, so that a pool of ten arms costs a
+few microseconds. A pool whose entitlements do not fit into 64 bits is computed alone.
 """
 
 from array import array
@@ -22,7 +22,7 @@ Number = TypeVar("Number", np.int64, np.float64)
 
 _LARGEST: Final = 2**62
 _FEW: Final = 2.0 + pi**2 / 3.0
-"""How often every gap counts in Fair-UCB's bound on r-regret, see `core.regret`."""
+"""The factor of every gap in Fair-UCB's bound on r-regret, see `core.regret`."""
 
 
 class PoolFigures:
@@ -33,12 +33,12 @@ class PoolFigures:
     short
         ``floor(entitled) - pulls`` of each arm.
     worst, broken
-        The largest of them, and how many are above what is promised.
+        The largest of them, and how many are above the promised bound.
     gap
-        The longest gap of an arm with a quota in the epoch in force, one that still lasts among
-        them: the slots that the arm could have had since its last pull.
+        The longest gap of an arm with a quota in the current epoch, including gaps that still last.
+        A gap is the number of slots that the arm could have had since its last pull.
     pulls, forced, rewards, earned
-        Of the pool since it was made, arms that have left among them: they never fall.
+        Totals of the pool since it was made. They include arms that have left, so they never fall.
     """
 
     __slots__ = (
@@ -65,7 +65,7 @@ class PoolFigures:
         self.pulls = departed.pulls + sum(of.pulls)
         self.forced = departed.forced + sum(of.forced)
         self.rewards = departed.observed + sum(of.observed)
-        # Rounded, since the last bit depends on who has left: a counter must not fall.
+        # Rounded: the last bit depends on which arms have left, and a counter must not fall.
         self.earned = round(departed.total + sum(of.total), 6)
 
     @property
@@ -82,27 +82,27 @@ class PoolFigures:
     def gap_bound(self) -> int | None:
         """The longest gap that the bank in force allows; None without a bank or a quota.
 
-        It is that of the smallest quota, in requests of at most as many slots as 1 / quota.
+        It is the bound for the smallest quota, if requests have at most 1 / quota slots.
         """
         terms = self.of.terms
         if terms.bank is None:
             return None
-        if terms.longest_wait is None:  # worked out once for an epoch
+        if terms.longest_wait is None:  # computed once for an epoch
             terms.longest_wait = _longest_wait(terms) or False
         return terms.longest_wait or None
 
     def quota(self, arm: int) -> float:
-        """Return the quota in force of an arm."""
+        """Return the current quota of an arm."""
         terms = self.of.terms
         return terms.slope[arm] / terms.unit[arm]
 
     def share(self, arm: int) -> float:
-        """Return the share an arm has had of the rounds since it joined."""
+        """Return an arm's share of the rounds since it joined."""
         rounds = self.of.rounds - self.of.terms.joined[arm] + 1
         return self.of.pulls[arm] / rounds if rounds > 0 else 0.0
 
     def mean(self, arm: int) -> float | None:
-        """Return the mean reward of an arm, None while there is none."""
+        """Return the mean reward of an arm, None if it has no reward yet."""
         observed = self.of.observed[arm]
         return self.of.total[arm] / observed if observed else None
 
@@ -117,7 +117,7 @@ def _longest_wait(terms: PoolTerms) -> int | None:
 
 
 class _Arrays(NamedTuple):
-    """Lines as arrays, and their extremes, to tell whether the arithmetic stays in 64 bits."""
+    """Entitlement lines as arrays; the largest values tell whether 64 bits are enough."""
 
     base: Integers
     slope: Integers
@@ -127,9 +127,9 @@ class _Arrays(NamedTuple):
 
 
 def _arrays(pool: PoolView) -> _Arrays | None:
-    """Return a pool's lines as arrays, None if they do not fit.
+    """Return a pool's entitlement lines as arrays, None if they do not fit into 64 bits.
 
-    They are worked out once for an epoch, but for the bases of a pool in which these move.
+    They are computed once for an epoch, except the bases if the pool is `moving`.
     """
     terms = pool.terms
     if terms.arrays is None:
@@ -152,7 +152,7 @@ def _arrays(pool: PoolView) -> _Arrays | None:
 
 
 def work_out(pools: Sequence[PoolView]) -> list[PoolFigures]:
-    """Return the figures of pools, which all have arms."""
+    """Return the figures of pools; each pool must have arms."""
     if not pools:
         return []
     sizes = np.array([len(pool.pulls) for pool in pools])
@@ -195,7 +195,7 @@ def work_out(pools: Sequence[PoolView]) -> list[PoolFigures]:
 
 
 def _flat(columns: Sequence[Sequence[float]], kind: type[Number]) -> NDArray[Number]:
-    # By way of an array of the standard library: numpy looks at every object twice.
+    # Through an array of the standard library, because numpy looks at every object twice.
     code = "q" if kind is np.int64 else "d"
     values = columns[0] if len(columns) == 1 else list(chain.from_iterable(columns))
     return np.frombuffer(array(code, values), dtype=kind)
@@ -215,7 +215,7 @@ def _own_clocks(pools: Sequence[PoolView], sizes: Integers, starts: Integers) ->
 def _entitled(
     pools: Sequence[PoolView], own: Integers, starts: Integers
 ) -> tuple[Integers, Floats]:
-    """Return what each arm is entitled to, rounded down exactly, and as a float."""
+    """Return each arm's entitlement, rounded down exactly, and as a float."""
     columns: list[tuple[Integers, Integers, Integers]] = []
     alone = []
     for place, pool in enumerate(pools):
@@ -245,15 +245,16 @@ def _entitled(
 
 
 def _latest(pool: PoolView, own: Integers, start: int) -> int:
-    """Return the latest of the arms' own clocks: requests that name arms run ahead of the pool's.
+    """Return the latest of the arms' own clocks.
 
-    A plain pool's arms all go by its clock.
+    It can be ahead of the pool's clock if requests name arms. In a plain pool, all arms use the
+    pool's clock.
     """
     return int(own[start : start + len(pool.pulls)].max()) if pool.missed else pool.clock
 
 
 def _gaps(pools: Sequence[PoolView], sizes: Integers, starts: Integers) -> Floats:
-    """Return how far each arm's observed mean is below its pool's best; 0 without a reward."""
+    """Return how far each arm's observed mean is below its pool's best; 0 without rewards."""
     observed = _flat([pool.observed for pool in pools], np.int64)
     totals = _flat([pool.total for pool in pools], np.float64)
     seen = observed > 0

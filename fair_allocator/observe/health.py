@@ -1,4 +1,4 @@
-"""Whether the loop lives, and whether it serves; for probes, in a word."""
+"""Answers for probes: whether the loop lives, and whether it serves."""
 
 import time
 from collections.abc import Callable
@@ -7,26 +7,26 @@ from typing import Final, NamedTuple
 from fair_allocator.observe.observer import Observer
 
 STEP_SECONDS: Final = 5.0
-"""How long a step of a loop that serves may take, besides waiting for records: a batch takes a
-fraction of a second, and a log that does not answer may take half a minute to fail."""
+"""How long a step may take, besides waiting for records. A batch takes a fraction of a second. A
+log that does not answer may take half a minute to fail."""
 
 
 class Verdict(NamedTuple):
-    """An answer, and why."""
+    """An answer to a probe, and the reason for it."""
 
     good: bool
     reason: str
     details: str = ""
-    """What failed; it may name files and brokers, so it is not for everyone."""
+    """What failed. It may name files and brokers, so only clients with the right to read see it."""
 
 
 class Health:
-    """Judges a loop by what its observer heard last.
+    """Judges a loop by the last reports to its observer.
 
     Parameters
     ----------
     stuck_seconds
-        How long the loop may take for a turn, or go without a step that succeeds.
+        How long the loop may take for a turn, or go without a successful step.
     poll_seconds
         How long a step may wait for records.
     """
@@ -44,7 +44,7 @@ class Health:
         self._monotonic = monotonic
 
     def live(self) -> Verdict:
-        """Tell whether the loop turns and its commits get on; a restore may take its time."""
+        """Tell whether the loop turns and its steps succeed; a restore may take longer."""
         observer = self._observer
         if self._monotonic() - observer.beat_at > self._stuck_seconds:
             return Verdict(False, "the loop does not turn")
@@ -53,13 +53,13 @@ class Health:
         return Verdict(True, "ok")
 
     def _without_success(self) -> float:
-        """Return how long ago the last step succeeded, or the loop was started."""
+        """Return the seconds since the last successful step, or else since the start."""
         observer = self._observer
         since = observer.stepped_at if observer.stepped_at is not None else observer.started
         return self._monotonic() - since
 
     def ready(self) -> Verdict:
-        """Tell whether requests are being decided, or would be if this instance owned any."""
+        """Tell whether this instance decides requests, or would if it owned partitions."""
         live = self.live()
         if not live.good:
             return live

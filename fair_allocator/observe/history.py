@@ -1,4 +1,4 @@
-"""The recent past of a pool in a few numbers, for charts; forgotten with the process."""
+"""The recent past of a pool in a few numbers, for charts; kept in memory only."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from fair_allocator.observe.view import Key
 
 POINTS: Final = 600
 POOLS: Final = 200
-"""Pools whose past is kept; those that break their promise are among them."""
+"""How many pools have a history; pools that break their promise come first."""
 
 APART: Final = 0.5
-"""Least seconds between two points."""
+"""The least number of seconds between two points."""
 
 
 class Point(NamedTuple):
-    """A pool at a moment, in seconds since 1970; a bound of None promises nothing."""
+    """A pool at a time in seconds since 1970; a bound of None means that nothing is promised."""
 
     time: float
     worst: int
@@ -39,7 +39,7 @@ class History:
     def add(
         self, time: float | None, figures: Mapping[Key, PoolFigures], broken: list[Key]
     ) -> None:
-        """Take in how things are now, unless that was done a moment ago or is not known."""
+        """Add a point to each pool, unless the last point is too recent or the time is unknown."""
         if time is None or time - self._time < APART:
             return
         self._time = time
@@ -54,7 +54,7 @@ class History:
         self._points = kept
 
     def of(self, pool: Key) -> list[Point]:
-        """Return what is known of a pool's past, oldest first."""
+        """Return the points of a pool, oldest first."""
         return list(self._points.get(pool, ()))
 
 

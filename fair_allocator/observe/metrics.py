@@ -1,12 +1,12 @@
 """Every metric this service exports: name, kind, labels and meaning, in one table.
 
-What a pool's metrics say is read off its state, which is a fold over the journal: they are right
-after any crash, and equal to a recount of the assignments and rewards topics. What a stream's
-metrics say is counted by this process since it started, as Prometheus expects of counters.
+A pool's metrics are read from its state, which is a fold over the journal. So they are right after
+any crash, and equal to a recount of the assignments and rewards topics. The stream's metrics are
+counted by this process since it started, as Prometheus expects of counters.
 
-Where `log.partitioner` is "none", pools of the same name may live on several partitions: then all
-series of pools and arms have the label `partition`, too. Until the loop has handed out a first
-view, there are only the metrics of `PROCESS_METRICS`: nothing else is known, and 0 would be wrong.
+If `log.partitioner` is "none", several partitions may have pools of the same name. Then all series
+of pools and arms also have the label `partition`. Before the loop's first view, there are only the
+`PROCESS_METRICS`: nothing else is known yet, and 0 would be wrong.
 """
 
 from typing import Final, Literal, NamedTuple
@@ -26,7 +26,7 @@ class Metric(NamedTuple):
 
     @property
     def full_name(self) -> str:
-        """The name as it is exported."""
+        """The exported name, with the prefix."""
         return PREFIX + self.name
 
 
@@ -58,7 +58,7 @@ ARM_METRICS: Final = (
         "Mean of the rewards counted for the arm; missing while there is none.",
     ),
 )
-"""Of an arm; only for the arms of a pool that were selected, see `arms_hidden`."""
+"""Metrics of an arm, only for the selected arms of a pool, see `arms_hidden`."""
 
 POOL_METRICS: Final = (
     Metric(
@@ -168,14 +168,14 @@ POOL_METRICS: Final = (
         "Since when the pool's oldest waiting request waits; missing while none does.",
     ),
 )
-"""Of a pool, over all its arms; only for the pools that were selected, see `pools_hidden`."""
+"""Metrics of a pool over all its arms, only for the selected pools, see `pools_hidden`."""
 
 TRUE_METRICS: Final = (
     Metric("mean_reward_true", "gauge", _ARM, "The arm's true mean reward; only in a demo."),
     Metric("regret_true", "gauge", _POOL, "Regret at the true means; only in a demo."),
     Metric("r_regret_true", "gauge", _POOL, "R-regret at the true means; only in a demo."),
 )
-"""Only where the means are known."""
+"""Metrics that need the true means; only a demo knows these."""
 
 STREAM_METRICS: Final = (
     Metric("pools", "gauge", ("state",), "Pools owned by this process: serving, paused, retired."),
@@ -263,14 +263,14 @@ STREAM_METRICS: Final = (
     ),
     Metric("view_timestamp_seconds", "gauge", (), "When the state shown here was taken."),
 )
-"""Of the loop, as of its last view."""
+"""Metrics of the loop, as of its last view."""
 
 PROCESS_METRICS: Final = (
     Metric("restoring", "gauge", (), "1 while the loop restores shards and has no time for views."),
     Metric("collector_errors_total", "counter", (), "Scrapes that failed in part."),
     Metric("build_info", "gauge", ("version",), "Always 1: the version that runs."),
 )
-"""Of this process; there at any time."""
+"""Metrics of this process, which exist at any time."""
 
 METRICS: Final = (
     *ARM_METRICS,

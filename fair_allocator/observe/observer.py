@@ -1,8 +1,8 @@
-"""Hears the loop and hands out views of it.
+"""Receives the loop's reports and publishes views of it.
 
-Two sides: the methods of `Probe` run on the loop's thread and are the only ones that change
-anything; `view`, `live` and `ready` may be called on any other. A view is asked for by raising a
-flag, which the loop lowers when it has published one at the end of a step.
+The methods of `Probe` run on the loop's thread, and only they change what is reported. The other
+methods may be called on any thread. To ask for a view, `view` sets a flag. At the end of a step,
+the loop clears the flag and publishes a view.
 """
 
 import logging
@@ -22,10 +22,10 @@ from fair_allocator.shard.settings import Tally
 logger = logging.getLogger(__name__)
 
 VIEW_SECONDS: Final = 2.0
-"""How long to wait for a view; a loop that restores has no time for one, and the last is given."""
+"""How long to wait for a view. A loop that restores makes none; the caller gets the last view."""
 
 WATCH_SECONDS: Final = 30.0
-"""How long a pool notes its decisions after somebody has watched it."""
+"""How long a pool notes its decisions after a page last watched it."""
 
 MOST_WATCHED: Final = 100
 """Pools that note their decisions at the same time."""
@@ -41,7 +41,7 @@ class Observer(Probe):
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.errors = 0
-        """How many views failed here; the reporter counts its own."""
+        """How many views failed here; the reporter counts its own errors."""
         self.spent = 0.0
         """Seconds of the loop's time that the last view took."""
         self.started = monotonic()
@@ -49,11 +49,11 @@ class Observer(Probe):
         self.stepped_at: float | None = None
         """When the last step succeeded; None before the first."""
         self.restoring_now = ""
-        """How far a restore is, while there is one."""
+        """The progress of the current restore; empty if there is none."""
         self.failure = ""
-        """Why the last step failed; empty if it did not."""
+        """Why the last step failed; empty if it succeeded."""
         self.assigned = False
-        """Whether the log has said once what is owned here, be it nothing."""
+        """Whether the log has told us at least once which partitions we own, even if none."""
         self._serving = False
         self._failing = False
         self._wall = wall
@@ -64,13 +64,13 @@ class Observer(Probe):
         self._asked = False
         self._closed = False
         self._watched: dict[Key, float] = {}
-        """Until when pools are watched, those watched last at the end."""
+        """Until when each pool is watched; the last watched pool is at the end."""
         self._published = threading.Condition()
 
-    # -- for everyone else --------------------------------------------------------------------
+    # -- for other threads --------------------------------------------------------------------
 
     def view(self, seconds: float = VIEW_SECONDS) -> View:
-        """Return how things are now, or were last if the loop does not answer in time."""
+        """Return a new view, or the last one if the loop does not answer in time."""
         with self._published:
             number = self._view.number
             self._asked = True
@@ -86,20 +86,20 @@ class Observer(Probe):
                 del self._watched[next(iter(self._watched))]
 
     def close(self) -> None:
-        """Keep nobody waiting for a view any more: nobody is told of it."""
+        """End all waits for a view, now and from now on."""
         with self._published:
             self._closed = True
             self._published.notify_all()
 
     @property
     def serving(self) -> bool:
-        """Whether everything owned is restored and the log answers."""
+        """Whether all owned partitions are restored and the log answers."""
         return self._serving
 
     # -- the loop's side ----------------------------------------------------------------------
 
     def beat(self) -> None:
-        """Hear that the loop gets on."""
+        """Note that the loop makes progress."""
         self.beat_at = self._monotonic()
 
     def owned(self, kind: str, partitions: Sequence[int]) -> None:
@@ -137,7 +137,7 @@ class Observer(Probe):
                 place = topic, partition
                 unread = behind.get(place, 0)
                 tallies.lag_records[place] = unread
-                # Of an input that was not read yet, the shard's own time is the best there is.
+                # For an input that was not read yet, the shard's own time is the best guess.
                 read = self._last_read.get(place, shard.table.clock or now)
                 tallies.lag_seconds[place] = max(0.0, (now - read) / 1000) if unread else 0.0
 
@@ -149,7 +149,7 @@ class Observer(Probe):
         self._tallies.take(tally)
 
     def _note_read(self, records: Sequence[Record]) -> None:
-        """Remember the time of the last record of each place: a poll may cover a few only."""
+        """Remember the time of the last record of each place; a poll may cover only a few."""
         self._last_read |= {(each.topic, each.partition): each.timestamp for each in records}
 
     def decided(self, records: Sequence[Record]) -> None:
@@ -188,7 +188,7 @@ class Observer(Probe):
                     partition: (each.closed_at, each.bytes, each.due)
                     for partition, each in snapshots.items()
                 }
-            # Without all shards the pools stay as they were seen last; what failed is counted on.
+            # If a shard is missing, the pools stay as in the last view. Counters still go on.
             self._publish(owned, shards if whole else None)
 
     def _publish(self, owned: Collection[int], shards: Mapping[int, Shard] | None) -> None:
@@ -200,7 +200,7 @@ class Observer(Probe):
                 watched = self._watched_now()
                 view = look(self._view, self._wall(), shards, self._tallies, watched)
         except Exception:
-            # Watching must never stop what is watched.
+            # An error in the observer must never stop the loop.
             self.errors += 1
             logger.exception("no view of the pools could be taken")
             return
@@ -209,7 +209,7 @@ class Observer(Probe):
             self._published.notify_all()
 
     def _watched_now(self) -> frozenset[Key]:
-        """Return the pools that somebody watches, and forget those that nobody does any more."""
+        """Return the pools that are watched now, and forget the others."""
         now = self._monotonic()
         with self._published:
             self._watched = {pool: until for pool, until in self._watched.items() if until > now}

@@ -1,4 +1,4 @@
-"""How often a client may be answered: by what its answers cost, so that they cost little."""
+"""Limit how often a client gets an answer, by the processor time that its answers take."""
 
 import threading
 from collections.abc import Callable
@@ -8,14 +8,14 @@ PART_OF_THE_TIME: Final = 0.02
 """The part of a processor that the answers to one client may take."""
 
 CREDIT_SECONDS: Final = 5.0
-"""How far ahead of that a client may be: a person clicks, and then looks."""
+"""How far a client may exceed that for a moment: a person clicks a few times, and then reads."""
 
 MOST_CLIENTS: Final = 1_000
-"""Remembered before those are forgotten that owe nothing."""
+"""How many clients to remember before those without debt are forgotten."""
 
 
 class Pacing:
-    """Knows for each client until when it has had its part."""
+    """Knows for each client until when its part of the time is used up."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -23,7 +23,7 @@ class Pacing:
         self._lock = threading.Lock()
 
     def spent(self, client: str, seconds: float) -> None:
-        """Note that an answer took so much of a processor."""
+        """Note that an answer to a client took so many seconds of a processor."""
         with self._lock:
             now = self._monotonic()
             if len(self._paid) >= MOST_CLIENTS:
@@ -32,7 +32,7 @@ class Pacing:
             self._paid[client] = since + seconds / PART_OF_THE_TIME
 
     def wait(self, client: str) -> float:
-        """Return for how many seconds a client must not be answered; 0 if it may be."""
+        """Return how many seconds a client must wait for its next answer; 0 if it need not."""
         with self._lock:
             paid = self._paid.get(client)
         return 0.0 if paid is None else max(0.0, paid - self._monotonic() - CREDIT_SECONDS)

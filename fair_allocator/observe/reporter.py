@@ -1,4 +1,4 @@
-"""Turns views into what clients want: figures, `/metrics` and JSON, each once for all of them."""
+"""Turns views into figures, `/metrics` and JSON, each once for all clients."""
 
 import logging
 import threading
@@ -25,30 +25,30 @@ from fair_allocator.observe.view import View
 logger = logging.getLogger(__name__)
 
 MOST_ANSWERS: Final = 200
-"""Kept of a digest; a loop that does not answer must not fill the memory."""
+"""How many answers of a digest to keep. Without new digests, they must not fill the memory."""
 
 LONGEST_SECONDS: Final = 10.0
-"""What a digest costs may make it this old, but no older: an alert looks at its age."""
+"""The oldest that an expensive digest may become: an alert checks its age."""
 
 EVENT_SECONDS: Final = 0.9
-"""How old a digest may be for a page that is sent one every second."""
+"""How old a digest may be for a page that gets one every second."""
 
 FRESH_SECONDS: Final = 0.25
-"""A digest younger than this is given again, however many ask."""
+"""A digest younger than this is used again, however many clients ask."""
 
 MOST_OF_THE_TIME: Final = 0.02
-"""The part of a processor that digests may take: what costs more is renewed more seldom."""
+"""The part of a processor that digests may take: an expensive digest is renewed less often."""
 
 
 class Reporter(Collector):
     """Reports on one observer, to any number of threads.
 
-    As a collector it yields the metrics of the stream; those of the pools are text already.
+    As a collector it yields the metrics of the stream. The metrics of the pools are text already.
 
-    How often there is a new digest depends on what digests cost, never on what is asked of them:
-    no client can keep the others from news. The code that answers clients tells `pacing` what each
-    client's answers cost, and `pacing` says when the client may have another. `more` has the
-    metrics of other parts, which are shown beside its own.
+    How often there is a new digest depends on the cost of digests, never on the clients' queries.
+    So no client can delay the news for the others. The code that answers a client tells `pacing`
+    what the answer cost, and `pacing` says when the client may have another. `more` has the metrics
+    of other parts, which `/metrics` shows too.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Reporter(Collector):
         self._spent = 0.0
         self._answers_of: Digest | None = None
         self._answers: dict[Hashable, bytes] = {}
-        """By what was asked, of one digest; the parts of an answer are kept by themselves."""
+        """Parts of answers from one digest, by what was asked."""
         self._texts: dict[bool, tuple[Digest, bytes]] = {}
         self._errors = 0
         self._hidden = 0
@@ -86,7 +86,7 @@ class Reporter(Collector):
         self._observer.close()
 
     def digest(self, max_age: float = FRESH_SECONDS) -> Digest:
-        """Return a digest at most so many seconds old, as far as that may cost and is answered."""
+        """Return a digest at most `max_age` seconds old, if its cost and the loop allow that."""
         with self._one_at_a_time:
             seldom = min(self._spent / MOST_OF_THE_TIME, LONGEST_SECONDS)
             if self._monotonic() - self._made > max(max_age, seldom):
@@ -99,7 +99,7 @@ class Reporter(Collector):
 
     @contextmanager
     def _spending(self) -> Iterator[None]:
-        """Count what the block takes of the processor, which is what it takes from the loop."""
+        """Count the processor time of the block, because it is taken from the loop."""
         began = time.thread_time()
         yield
         self._spent += time.thread_time() - began
@@ -121,9 +121,9 @@ class Reporter(Collector):
     # -- the page -----------------------------------------------------------------------------
 
     def event(self, client: str, wish: api.ClientWish, past: bool) -> tuple[int, bytes]:
-        """Return what a watching page is sent, and the number of its view.
+        """Return the number of the view and the next event for a watching page.
 
-        With `past` it has all that is known of the past of the pool, else the newest of it.
+        With `past` the event has the pool's whole history, else only the newest point.
         """
         with self._answering(client, EVENT_SECONDS) as digest:
             event = self._pools(digest, wish)
@@ -143,7 +143,7 @@ class Reporter(Collector):
             return self._pools(digest, wish)
 
     def pool(self, client: str, name: str, wish: api.ClientWish) -> bytes:
-        """Return a pool with its past; null if there is none of that name."""
+        """Return a pool with its past; null if there is no pool of that name."""
         with self._answering(client, FRESH_SECONDS) as digest:
             return self._pool(digest, name, wish.partition, wish, past=True)
 
@@ -166,7 +166,7 @@ class Reporter(Collector):
 
     @contextmanager
     def _answering(self, client: str, max_age: float) -> Iterator[Digest]:
-        """Answer by the digest that is yielded, at the expense of the client."""
+        """Yield a digest to answer from, and charge the time of the block to the client."""
         with self._one_at_a_time:
             digest = self.digest(max_age)
             if self._answers_of is not digest or len(self._answers) >= MOST_ANSWERS:
@@ -176,7 +176,7 @@ class Reporter(Collector):
             self.pacing.spent(client, time.thread_time() - began)
 
     def _once(self, key: Hashable, content: Callable[[], api.Json | None]) -> bytes:
-        """Return a part of an answer, made once for a digest however many ask."""
+        """Return a part of an answer; make it only once for a digest."""
         if key not in self._answers:
             self._answers[key] = api.encoded(content())
         return self._answers[key]
@@ -184,7 +184,7 @@ class Reporter(Collector):
     # -- metrics ------------------------------------------------------------------------------
 
     def metrics(self, accept: str) -> tuple[bytes, str]:
-        """Return the text of `/metrics` and its content type, by the Accept header."""
+        """Return the text of `/metrics` and its content type, according to the Accept header."""
         encode, content_type = choose_encoder(accept)
         openmetrics = content_type.startswith("application/openmetrics-text")
         with self._one_at_a_time:
@@ -200,7 +200,7 @@ class Reporter(Collector):
                     known = self._texts[openmetrics] = digest, text.encode("utf-8", "replace")
                 pools = known[1]
             except Exception:
-                # The rest of the scrape says that something is wrong.
+                # The rest of the scrape reports the error (collector_errors_total).
                 self._errors += 1
                 logger.exception("the pools' metrics could not be written")
                 pools = b""

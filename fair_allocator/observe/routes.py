@@ -1,4 +1,4 @@
-"""The paths of the page, of metrics and of health; none of them changes anything."""
+"""The read-only paths of the page, the metrics and the health checks."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -23,7 +23,7 @@ from fair_allocator.web.application import Part
 from fair_allocator.web.problem import Problem
 
 MOST_PAGES: Final = 50
-"""That watch at the same time, unless configured."""
+"""How many pages may watch at the same time by default."""
 
 _JSON: Final = "application/json"
 _TEXT: Final = "text/plain; charset=utf-8"
@@ -32,10 +32,10 @@ T = TypeVar("T")
 
 
 class Pages:
-    """Serves a reporter and a health as a part of an application.
+    """Serves the reporter and the health checks as a part of an application.
 
-    Reports wait for the loop, so they are made on a thread of their own, one after the other as the
-    reporter wants it. Health is told by the event loop itself, whatever the reports wait for.
+    Reports wait for the loop, so a separate thread makes them, one after the other. The event loop
+    itself answers health checks, even while reports wait.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Pages:
 
     @property
     def part(self) -> Part:
-        """Its routes, and what runs beside them."""
+        """The routes, and the streams that run beside them."""
         return Part(
             [
                 Route("/livez", self._live),
@@ -73,7 +73,7 @@ class Pages:
             self._reports.shutdown(wait=False, cancel_futures=True)
 
     async def _aside(self, function: Callable[..., T], *arguments: object) -> T:
-        """Call a function that may wait for the loop."""
+        """Call a function that may wait for the loop, on the thread for reports."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._reports, function, *arguments)
 
@@ -95,7 +95,7 @@ class Pages:
             return False
         return True
 
-    # -- what needs the right to read ---------------------------------------------------------
+    # -- paths that need the right to read ----------------------------------------------------
 
     async def _metrics(self, request: Request) -> Response:
         self._access.require(request, Right.READ)
@@ -130,7 +130,7 @@ class Pages:
         return StreamingResponse(self.streams.follow(_client(request), wish), headers=headers)
 
     def _check_pace(self, client: str) -> None:
-        """Refuse a client whose answers have cost the loop too much lately."""
+        """Refuse a client whose recent answers have taken too much time from the loop."""
         wait = self._reporter.pacing.wait(client)
         if wait:
             raise Problem(429, headers={"Retry-After": str(ceil(wait))})
@@ -151,7 +151,7 @@ def _answer(content: bytes, content_type: str) -> Response:
 
 
 def _client(request: Request) -> str:
-    """Return who asks, as far as can be told."""
+    """Return the client's address, "" if it is not known."""
     return "" if request.client is None else request.client.host
 
 

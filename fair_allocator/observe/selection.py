@@ -1,4 +1,4 @@
-"""Which of too many have series of their own: a sticky choice, so that series do not flicker."""
+"""Choose a few of many things for series of their own, and keep the choice so that series last."""
 
 from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Generic, TypeVar
@@ -7,9 +7,9 @@ Thing = TypeVar("Thing", bound=Hashable)
 
 
 class Selection(Generic[Thing]):
-    """At most `limit` things: once chosen, one stays until it is gone or must make room.
+    """At most `limit` chosen things. A chosen thing stays until it is gone or must make room.
 
-    Room is made for the urgent ones only.
+    It makes room only for an urgent thing.
     """
 
     def __init__(self, limit: int) -> None:
@@ -22,7 +22,7 @@ class Selection(Generic[Thing]):
         urgent: Iterable[Thing],
         best_first: Callable[[], Iterable[Thing]],
     ) -> list[Thing]:
-        """Choose among those that are there; `best_first` is asked only if there is room."""
+        """Choose among the things in `there`; call `best_first` only if there is room."""
         if len(there) <= self.limit:
             self.chosen = dict.fromkeys(there)
             return list(there)
@@ -31,7 +31,7 @@ class Selection(Generic[Thing]):
         new = [thing for thing in pressing if thing not in self.chosen]
         room = self.limit - len(kept)
         if len(new) > room:
-            # The last ones in that are not urgent go first.
+            # Remove things that are not urgent, the last chosen first.
             calm = [thing for thing in kept if thing not in pressing]
             leaving = set(calm[max(0, len(calm) + room - len(new)) :])
             kept = [thing for thing in kept if thing not in leaving]

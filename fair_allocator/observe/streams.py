@@ -1,7 +1,7 @@
-"""Sends every watching page what is new, once a second, all of it made in one go.
+"""Sends news to every watching page once a second, made for all pages in one go.
 
-A page that has not taken its last event is not given another; one that takes none for too long is
-cut off by the server.
+A page gets no new event before it has read its last one. The server cuts off a page that reads
+nothing for too long.
 """
 
 import asyncio
@@ -16,29 +16,29 @@ from fair_allocator.observe.reporter import Reporter
 logger = logging.getLogger(__name__)
 
 STREAM_SECONDS: Final = 1.0
-"""Between two events of a stream."""
+"""Time between two events of a stream."""
 
 _NO_NEWS: Final = b":\n\n"
-"""A word nevertheless, so that both sides know of each other."""
+"""A comment without news, so that both sides notice a lost connection."""
 
 Aside = Callable[..., Awaitable[Any]]
 """Calls a function with arguments on the thread that may wait for the loop."""
 
 
 class _Page:
-    """One that watches: what it wishes for, and how far it has been told."""
+    """One watching page: what it wants to see, and the last view that it was sent."""
 
     def __init__(self, client: str, wish: api.ClientWish) -> None:
         self.client = client
         self.wish = wish
         self.told: int | None = None
-        """The number of the view it was told of last."""
+        """The number of the last view that the page was sent."""
         self.news: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=1)
-        """None when there is no more to come."""
+        """The next event; None at the end of the stream."""
 
 
 class Streams:
-    """The pages that watch, at most `most`; all on the server's event loop."""
+    """The watching pages, at most `most`; used on the server's event loop only."""
 
     def __init__(self, reporter: Reporter, aside: Aside, most: int) -> None:
         self._reporter = reporter
@@ -48,7 +48,7 @@ class Streams:
         self._ended = False
 
     def has_room(self) -> bool:
-        """Tell whether one more may watch."""
+        """Tell whether one more page may watch."""
         return len(self._pages) < self._most
 
     @property
@@ -57,9 +57,9 @@ class Streams:
         return len(self._pages)
 
     def follow(self, client: str, wish: api.ClientWish) -> AsyncIterator[bytes]:
-        """Return what a page is sent, the first event at once."""
+        """Return the events for a page, the first one at once."""
         page = _Page(client, wish)
-        self._pages.add(page)  # before anything is awaited: there is room for it now
+        self._pages.add(page)  # before the first await, while there is room
         return self._follow(page)
 
     async def _follow(self, page: _Page) -> AsyncIterator[bytes]:
@@ -72,7 +72,7 @@ class Streams:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Tell the pages while the block runs; then let them go."""
+        """Send news to the pages while the block runs; then end their streams."""
         telling = asyncio.create_task(self._run())
         try:
             yield
@@ -88,7 +88,7 @@ class Streams:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(STREAM_SECONDS)
-            # One whose first event is still being made has nothing to follow yet.
+            # Skip a page whose first event is not ready yet.
             pages = [page for page in self._pages if page.told is not None and page.news.empty()]
             if not pages:
                 continue
@@ -107,7 +107,7 @@ class Streams:
             return None
 
     def _tell(self, page: _Page) -> bytes:
-        """Return the next event of a page, made on the thread that may wait."""
+        """Return the next event of a page; runs on the thread that may wait for the loop."""
         if self._reporter.pacing.wait(page.client):
             return _NO_NEWS
         before = page.told

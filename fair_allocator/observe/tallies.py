@@ -1,4 +1,4 @@
-"""What the loop counts, in plain integers: per commit, tick or restore, never per record."""
+"""The loop's counts, as plain integers, updated per commit, tick or restore, never per record."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -16,14 +16,14 @@ LATENCIES: Final = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0),
 )
-"""Upper bounds in seconds; the long ones are for a service that was down."""
+"""Upper bounds in seconds; the long ones show after a service was down."""
 
 COMMITS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 RESTORES: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
 class Histogram:
-    """Counts by upper bound, the last one for whatever is above them all."""
+    """Counts by upper bound; the last count is for values above all bounds."""
 
     __slots__ = ("bounds", "counts", "sum")
 
@@ -38,8 +38,8 @@ class Histogram:
         self.sum += value
 
     def add_all(self, since: Sequence[int], now: float) -> None:
-        """Count at once how long ago many moments were, which are in ms; none is ahead of `now`."""
-        import numpy as np  # here, since what is not loaded at the start delays no first decision
+        """Count the seconds from many times in ms to `now`; a time after `now` counts as 0."""
+        import numpy as np  # here, so that loading it does not delay the first decision
 
         values = np.maximum(now - np.array(since, dtype=np.float64) / 1000, 0.0)
         places = np.searchsorted(self.bounds, values)
@@ -49,7 +49,7 @@ class Histogram:
 
     @property
     def buckets(self) -> list[tuple[str, int]]:
-        """The counts as Prometheus has them: cumulative, by the text of the bound."""
+        """The counts in the form of Prometheus: cumulative, by the text of the bound."""
         cumulative, rows = 0, []
         for bound, count in zip((*self.bounds, float("inf")), self.counts, strict=True):
             cumulative += count
@@ -58,7 +58,7 @@ class Histogram:
 
 
 def _zeros(labels: Iterable[str]) -> Counter[str]:
-    """Return a counter that says 0 of each, so that its first increase is seen as one."""
+    """Return a counter with 0 for each label, so that Prometheus sees the first increase."""
     return Counter(dict.fromkeys(labels, 0))
 
 
@@ -68,19 +68,19 @@ def _label(words: str) -> str:
 
 @dataclass(slots=True)
 class Tallies:
-    """All that is counted.
+    """All counts.
 
     Attributes
     ----------
     lag_records, lag_seconds
         By input topic and partition, as of the last tick.
     entries
-        By partition, the journal entries there are.
+        By partition, the number of journal entries.
     log_failures
         Steps that failed without a transaction: the log did not answer.
     snapshots
-        By partition when the last snapshot was closed, in ms, None if never, its bytes, and how
-        due the next one is.
+        By partition, three values: when the last snapshot was closed (in ms, None if never), its
+        bytes, and how due the next one is.
     """
 
     decided: Counter[str] = field(default_factory=lambda: _zeros(("fairness", "learner")))
@@ -105,7 +105,7 @@ class Tallies:
     snapshots: dict[int, tuple[int | None, int, float]] = field(default_factory=dict)
 
     def take(self, tally: Tally) -> None:
-        """Add what a shard counted."""
+        """Add the counts of a shard."""
         self.decided["fairness"] += tally.forced
         self.decided["learner"] += tally.chosen
         for reason, count in tally.dead_letters.items():
@@ -120,5 +120,5 @@ class Tallies:
         self.duplicates["reward"] += tally.rewards_ignored[RewardOutcome.REPEATED.value]
 
     def copy(self) -> "Tallies":
-        """Return all of it as it is now."""
+        """Return a copy of all counts."""
         return deepcopy(self)

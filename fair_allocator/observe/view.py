@@ -1,7 +1,7 @@
-"""A copy of what the loop holds, as of a commit: plain data that nobody changes any more.
+"""A copy of the loop's state as of a commit: plain data that never changes again.
 
-The loop itself takes it, between two steps, and only when somebody has asked: it copies the
-columns of the pools that changed since the view before, and shares the rest with it.
+The loop itself makes the copy, between two steps, and only when a client has asked for it. It
+copies the columns of the pools that changed since the last view, and shares the rest with it.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,10 +17,10 @@ from fair_allocator.shard.noted import MOST_NOTED, Noted, remembered
 
 
 class PoolTerms:
-    """What is in force in a pool, and changes with its epoch only.
+    """The settings in force in a pool; they only change with its epoch.
 
-    An arm is entitled to ``(base + slope * own) / unit``, where `own` is its own clock. `moving`
-    tells whether arms may miss slots, or their `base` may change within the epoch.
+    An arm is entitled to ``(base + slope * own) / unit``, where `own` is the arm's own clock.
+    `moving` tells whether arms may miss slots, or their `base` may change within the epoch.
     """
 
     __slots__ = (
@@ -49,25 +49,25 @@ class PoolTerms:
         self.unit = arms.unit.copy()
         self.moving = self.requests == "any" or pool.bank is not None
         self.arrays: Any = None
-        """The lines as arrays, filled in when they are first needed."""
+        """The entitlement lines as arrays, filled in on first use."""
         self.longest_wait: Any = None
-        """The bound on the longest gap, filled in likewise."""
+        """The bound on the longest gap, filled in on first use."""
 
 
 MOST_WAITING: Final = 5
-"""Requests of a pool that are shown waiting, of which there may be very many."""
+"""How many waiting requests of a pool to show; there may be very many."""
 
 Key = tuple[int, str]
-"""A pool's partition and name: without a partitioner, a name may be on several."""
+"""A pool's partition and name: without a partitioner, several partitions may have the name."""
 
 
 _NOTHING_MISSED: Final[list[int]] = []
 _NOBODY_AWAY: Final[dict[int, int]] = {}
-"""Shared by the views of all pools in which every arm goes by the pool's clock."""
+"""Shared by the views of all pools in which every arm uses the pool's clock."""
 
 
 class WaitingRequest(NamedTuple):
-    """A request that waits `since` so many ms of record time, perhaps for another arm."""
+    """A request that waits since a record time in ms, perhaps for a replacement arm."""
 
     request_id: str
     since: int
@@ -75,25 +75,25 @@ class WaitingRequest(NamedTuple):
 
 
 class PoolView:
-    """A pool as it was; the columns are in the order of its arms.
+    """A pool as of a commit; the columns are in the order of its arms.
 
     Attributes
     ----------
     clock, missed, away
-        What makes the arms' own clocks, as in `core.arms`; `missed` and `away` are empty where
-        every arm goes by the pool's clock.
+        The parts of the arms' own clocks, as in `core.arms`. `missed` and `away` are empty if
+        every arm uses the pool's clock.
     base
-        Where the arms' lines begin; the one of `terms` unless the pool is `moving`.
+        Where the arms' lines begin; the same as in `terms` unless the pool is `moving`.
     asleep
-        The arms that are asleep; those that are away and not asleep are busy.
+        The arms that are asleep. Arms that are away but not asleep are busy.
     waiting, oldest
-        How many requests wait, and the few that have waited for longest, in their order.
+        How many requests wait, and the few that have waited longest, oldest first.
     gap
-        The longest gap that a pull has ended in the epoch in force.
+        The longest gap that a pull has ended in the current epoch.
     faults
         How often the learner failed since the pool was restored.
     recent
-        Some of the last decisions, oldest first; none unless somebody watches the pool.
+        Some of the last decisions, oldest first; none unless a page watches the pool.
     """
 
     __slots__ = (
@@ -115,9 +115,9 @@ class PoolView:
 
     def __init__(self, hosted: HostedPool, partition: int, before: "PoolView | None") -> None:
         pool = hosted.pool
-        arms = pool.columns  # what the pool's properties give are dicts, ten times as slow to make
+        arms = pool.columns  # the pool's properties make dicts, which takes ten times as long
         self.pool = pool
-        """The pool itself: to tell it from another of its name, not to be looked into."""
+        """The pool itself, only to tell it from another pool of the same name. Do not read it."""
         self.name = pool.name
         self.partition = partition
         self.key: Key = (partition, pool.name)
@@ -147,13 +147,12 @@ class PoolView:
         self.total = arms.total.copy()
 
     def is_of(self, hosted: HostedPool) -> bool:
-        """Tell whether this is how a pool still is.
+        """Tell whether this view of a pool is still current.
 
-        A decision raises `rounds`, a reward, a decline or an expiry lowers `open`, and any change
-        of the pool starts an epoch. Arms that sleep or wake, requests that begin or cease to wait,
-        and a pause touch none of these, so they are compared, too; and a watched pool has noted
-        something where there is anything new to show. An arm becomes busy or free
-        only by a decision or a change of `open`.
+        A decision raises `rounds`. A reward, a decline or an expiry lowers `open`. A change of the
+        pool starts an epoch. An arm becomes busy or free only with one of these. Sleeping arms,
+        waiting requests and a pause change none of them, so they are compared as well. A watched
+        pool has noted its new decisions.
         """
         pool = hosted.pool
         return (
@@ -186,18 +185,18 @@ class PoolView:
         return self.clock - self.missed[arm] if self.missed else self.clock
 
     def state(self, arm: int) -> str:
-        """Return "asleep", "busy", or "" for an arm that is here."""
+        """Return "asleep", "busy", or "" for an arm that can take requests."""
         if arm in self.asleep:
             return "asleep"
         return "busy" if arm in self.away else ""
 
 
 def _recent(hosted: HostedPool, before: "PoolView | None") -> tuple[Noted, ...]:
-    """Take what a pool has noted, and return it with the last of what was taken before."""
+    """Take the decisions that a pool has noted; return them after the last known ones."""
     if hosted.noted is None:
         return ()
     known = () if before is None else before.recent
-    if hosted.noted:  # which may begin with what is known already, if the watch began again
+    if hosted.noted:  # may begin with known decisions, if a new watch has begun
         first = hosted.noted[0].round
         known = (*(each for each in known if each.round < first), *hosted.noted)
         hosted.noted.clear()
@@ -205,7 +204,7 @@ def _recent(hosted: HostedPool, before: "PoolView | None") -> tuple[Noted, ...]:
 
 
 def _oldest(hosted: HostedPool) -> tuple[WaitingRequest, ...]:
-    """Return the requests that have waited for longest; they wait in their order."""
+    """Return the requests that have waited longest, oldest first."""
     if not hosted.waiting:
         return ()
     first = islice(hosted.waiting.values(), MOST_WAITING)
@@ -216,22 +215,22 @@ def _oldest(hosted: HostedPool) -> tuple[WaitingRequest, ...]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All that was owned at a moment.
+    """The state of all owned partitions at one moment.
 
     Attributes
     ----------
     number
         Views are numbered from 1; 0 is before the first.
     time
-        Wall time in seconds at which the pools were so; None before they were ever looked at.
+        Wall time of the pools' state, in seconds; None before the first look at the pools.
     retired
         How many pools are kept compressed; they are not in `pools`.
     by_partition
-        Whether a pool's name alone does not tell which one it is.
+        Whether several partitions may have pools of the same name.
     watched
-        The pools that somebody watches: they note their decisions from this view on.
+        The watched pools: they note their decisions from this view on.
     tallies
-        What the loop counted so far.
+        The loop's counts so far.
     """
 
     number: int = 0
@@ -250,7 +249,7 @@ def look(
     tallies: Tallies,
     watched: frozenset[Key] = frozenset(),
 ) -> View:
-    """Take the view of these shards, and let the watched pools note their decisions."""
+    """Return a view of these shards, and make the watched pools note their decisions."""
     _let_note(shards, before.watched, watched)
     pools: dict[Key, PoolView] = {}
     known, total = before.pools, 0
@@ -275,7 +274,7 @@ def look(
 
 
 def _let_note(shards: Mapping[int, Shard], before: frozenset[Key], watched: frozenset[Key]) -> None:
-    """Let the watched pools note their decisions, and those no longer watched stop."""
+    """Make the watched pools note their decisions, and all others stop."""
     for partition, name in before | watched:
         hosted = shards[partition].table.pools.get(name) if partition in shards else None
         if hosted is not None:
@@ -286,9 +285,9 @@ def _let_note(shards: Mapping[int, Shard], before: frozenset[Key], watched: froz
 
 
 def only_counted(before: View, owned: Collection[int], tallies: Tallies) -> View:
-    """Return the view before, of the same time, with what has been counted since.
+    """Return the last view, with the same time and the current counts.
 
-    Pools of partitions that are not owned any more are left out: they are another's to show.
+    Pools of partitions that this instance no longer owns are left out: the new owner shows them.
     """
     pools = {key: pool for key, pool in before.pools.items() if key[0] in owned}
     return replace(before, number=before.number + 1, pools=pools, tallies=tallies.copy())

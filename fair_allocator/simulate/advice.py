@@ -1,7 +1,7 @@
 """What quotas and a tolerance cost, before anything goes live.
 
-Rewards are played as 0 or 1 with the given means, the widest spread there is: what is learned
-from finer rewards is learned no later.
+Rewards are played as 0 or 1 with the given means. This is the widest possible spread: with finer
+rewards, a learner learns at least as fast.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,10 +32,10 @@ class Price(NamedTuple):
     unforced
         Pulls that plain UCB1 gives the arm anyway.
     pulls
-        Pulls it gets with the quotas, no tolerance.
+        Pulls that the arm gets with the quotas and no tolerance.
     price, se
-        The regret of the pulls in between, and its standard error. Prices add up to what the
-        quotas cost altogether.
+        The regret of the additional pulls, and its standard error. The prices add up to the cost of
+        all quotas.
     """
 
     arm: str
@@ -58,7 +58,7 @@ class Advice:
 
     @property
     def cheap_tolerance(self) -> int | None:
-        """The least tolerance tried with which the quotas cost under 5 % on top of plain UCB1."""
+        """The least tolerance of those tried with which quotas add at most 5 % to UCB1's regret."""
         fair, plain = self.by_tolerance["fair-ucb"], self.by_tolerance["ucb1"]
         for slack, cost in zip(fair.x, fair.mean, strict=True):
             if cost <= 1.05 * plain.mean[0]:
@@ -98,7 +98,7 @@ def read_pairs(text: str, names: Sequence[str] | None, what: str) -> dict[str, F
 
 
 def check(means: Mapping[str, float], quotas: Mapping[str, Fraction]) -> None:
-    """Refuse what cannot be played."""
+    """Refuse means and quotas that cannot be played."""
     for name, mean in means.items():
         if not 0 <= mean <= 1:
             raise ConfigurationError(f"mean of arm {name!r} must be in [0, 1], got {mean}")
@@ -108,7 +108,7 @@ def check(means: Mapping[str, float], quotas: Mapping[str, Fraction]) -> None:
 
 
 def decisions(horizon: int, runs: int) -> int:
-    """Return how many choices there are to make."""
+    """Return how many decisions `advise` plays."""
     return (_STEPS + 2 + _STEPS) * horizon * runs
 
 
@@ -120,7 +120,7 @@ def advise(
     seed: int,
     play: Play,
 ) -> Advice:
-    """Play the pool with other tolerances and other quotas, and price each arm's."""
+    """Play the pool with other tolerances and other quotas, and price each arm's quota."""
     instance = Instance(tuple(means.values()), tuple(quotas.values()))
     most = floor(max(instance.quotas) * horizon)
     slacks = [most * step // _STEPS for step in range(_STEPS + 1)]
@@ -160,7 +160,7 @@ def _prices(names: Sequence[str], instance: Instance, fair: Floats, plain: Float
 
 
 def _scaled(instance: Instance, total: Fraction) -> Instance:
-    """Return the instance with quotas in the same proportions and this sum, or just below it."""
+    """Return the instance with quotas in the same proportions that sum to `total` or just below."""
     whole = sum(instance.quotas, Fraction(0))
     quotas = (Fraction(floor(_GRAIN * q * total / whole), _GRAIN) for q in instance.quotas)
     return Instance(instance.means, tuple(quotas))

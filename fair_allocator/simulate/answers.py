@@ -1,7 +1,7 @@
-"""A crowd as it really was: a file of graded answers, put to this package and to others.
+"""A real crowd: play a file of graded answers with this package and with others.
 
-Each task is a request that only the workers who really answered it can take, and a pick earns 1 if
-the worker's answer was right. The tasks come in random order, all of them before any comes again.
+Each task is a request. Only the workers who really answered the task can take it, and a pick earns
+1 if the worker's answer was right. The tasks come in random order, each once in every pass.
 """
 
 import csv
@@ -26,19 +26,19 @@ RIGHT: Final = {"1": True, "0": False}
 
 AT_END: Final = ("longest gap", "accuracy", "gini", "busiest tenth", "least share")
 WORK: Final = "work"
-"""The curve that says which share of the work the least busy workers do, by their number."""
+"""The curve of the share of work that the n least busy workers do, over n."""
 
 _ORDER: Final = 1
-"""The stream of chance that orders the tasks."""
+"""The stream of random numbers that orders the tasks."""
 
 
 class Answers(NamedTuple):
-    """Who answered what.
+    """The answers of a crowd.
 
     Attributes
     ----------
     there, right
-        By [task, worker]: who answered a task, and whose answer was right.
+        By [task, worker]: whether the worker answered the task, and whether the answer was right.
     """
 
     tasks: tuple[str, ...]
@@ -54,12 +54,12 @@ class Answers(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """How the answers are played.
+    """How to play the answers.
 
     Attributes
     ----------
     quota
-        Of each worker, as a share of the slots of the tasks the worker answered.
+        The quota of each worker, as a share of the slots of the tasks that the worker answered.
     slots
         How many answers a request wants.
     """
@@ -70,7 +70,7 @@ class Plan:
 
 
 def read(path: Path) -> Answers:
-    """Read a CSV file with the columns task, worker and right (1 or 0), among others or alone."""
+    """Read a CSV file with the columns task, worker and right (1 or 0), and possibly others."""
     found: dict[tuple[str, str], bool] = {}
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -111,13 +111,13 @@ def _matrices(found: dict[tuple[str, str], bool]) -> Answers:
 
 
 def entrants(bank: int) -> tuple[Contestant, ...]:
-    """Return ours with and without a bank, plain UCB1, and LFG."""
+    """Return the contestants: ours with and without a bank, plain UCB1, and LFG."""
     wanted = ("fair-ucb", "ucb1", "lfg")
     return tuple(one for one in contestants(bank) if one.name.startswith(wanted))
 
 
 def order(answers: Answers, rounds: int, seed: int, run: int) -> Ints:
-    """Return the task of each request: shuffled, over and over."""
+    """Return the task of each request: all tasks in random order, again and again."""
     chance, count = generator(seed, run, _ORDER), len(answers.tasks)
     turns = [chance.permutation(count) for _ in range(-(-rounds // count))]
     return np.concatenate(turns)[:rounds]
@@ -135,7 +135,7 @@ def make_pool(
     """Return the pool that plays a contestant."""
     quotas = dict.fromkeys(answers.workers, plan.quota)
     if same_target and contestant.queues:
-        # Queues grow in every request: a worker is there for this part of them only.
+        # Queues grow in every request, but a worker can take only this part of them.
         tasks = len(answers.tasks)
         for worker, given in zip(answers.workers, answers.given.tolist(), strict=True):
             quotas[worker] = (plan.quota * given / tasks).limit_denominator(10**9)
@@ -178,7 +178,7 @@ def play(
 
 
 class _Run(NamedTuple):
-    """One run: the worst shortfall by request, the measures of `AT_END`, and the work's curve."""
+    """One run: the worst shortfall by request, the measures of `AT_END`, and the curve of work."""
 
     worst: Ints
     at_end: tuple[float, ...]
@@ -197,7 +197,7 @@ def _measure(there: Bools, right: Bools, picks: Ints, quota: Fraction) -> _Run:
 
 
 def lorenz(work: Ints) -> Floats:
-    """Return the share of the work that the least busy workers do, for 0, 1, ... of them.
+    """Return the share of the work that the n least busy workers do, for n = 0, 1, ...
 
     >>> lorenz(np.array([3, 0, 1])).tolist()
     [0.0, 0.0, 0.25, 1.0]
@@ -206,7 +206,7 @@ def lorenz(work: Ints) -> Floats:
 
 
 def gini(work: Ints) -> float:
-    """Return how unequal the work is: 0 if all do the same, near 1 if one does everything.
+    """Return how unequal the work is: 0 if all do the same, near 1 if one worker does everything.
 
     >>> gini(np.array([2, 2, 2, 2])), gini(np.array([0, 0, 0, 8]))
     (0.0, 0.75)
@@ -216,7 +216,7 @@ def gini(work: Ints) -> float:
 
 
 def busiest_tenth(work: Ints) -> float:
-    """Return the share of the work that the busiest tenth of the workers does, at least one.
+    """Return the share of the work that the busiest tenth of the workers, at least one, does.
 
     >>> busiest_tenth(np.array([6, 1, 1, 1, 1]))
     0.6

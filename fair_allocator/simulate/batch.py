@@ -1,7 +1,7 @@
 """The vectorised engine: rows of (policy, run) side by side in numpy, round by round.
 
-It makes the choices that the core makes on the same chance, to the last one: fairness in exact
-integers on one scale, indices by the core's formulas in the core's order of rounding.
+With the same random numbers, it makes exactly the choices of the core. Fairness uses exact integers
+on one scale. Indices use the core's formulas, and round in the same order.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ _ROOM: Final = 1 << 62
 _TICK: Final = 1000
 
 Tick = Callable[[int], None]
-"""Told of so many decisions, now and then."""
+"""A function that is called now and then with the number of new decisions."""
 
 
 class PolicyRun(NamedTuple):
@@ -31,14 +31,14 @@ class PolicyRun(NamedTuple):
 
 
 class Played(NamedTuple):
-    """What came of some rows.
+    """The outcome of some rows.
 
     Attributes
     ----------
     pulls
         Pulls by [checkpoint, row, arm].
     worst
-        For each row the largest ``floor(quota * t) - pulls`` of any arm at any t, exactly.
+        For each row, the exact largest ``floor(quota * t) - pulls`` of any arm at any t.
     """
 
     pulls: Ints
@@ -75,11 +75,11 @@ def play(
     return Played(pulls, quotas.worst())
 
 
-# A cell is a row and an arm in one number, row * k + arm; a choice is one cell for each row.
+# A cell is a row and an arm as one number: row * k + arm. A choice is one cell for each row.
 
 
 class _Quotas:
-    """Who is owed what: by how much each arm of each row is beyond its tolerance, times `unit`."""
+    """By how much each arm of each row is short beyond its tolerance, times `unit`."""
 
     def __init__(self, instance: Instance, rows: Sequence[PolicyRun], horizon: int) -> None:
         quotas = instance.quotas
@@ -94,7 +94,7 @@ class _Quotas:
             raise ValueError("the rows of a batch share a learner and a rule")
         self._rule = rules.pop() if rules else "none"
         self._slope = np.array([self._unit // r.denominator * r.numerator for r in quotas])
-        # What is never beyond its tolerance is never forced.
+        # A row without a rule gets a tolerance that no arm can exceed, so nothing is forced.
         slack = [horizon if r.policy.rule == "none" else r.policy.tolerance for r in rows]
         self._slack = np.minimum(np.array(slack, dtype=np.int64), horizon)
         self._beyond: Ints = np.repeat(-self._unit * self._slack[:, None], len(quotas), axis=1)
@@ -109,7 +109,7 @@ class _Quotas:
             self._deadlines = self._due(np.arange(self._flat.size))
 
     def forced(self, wishes: Ints) -> Ints:
-        """Return the cells that are served: the wished one where a row owes nobody."""
+        """Return the cells to serve: an arm that is owed a pull, or else the learner's choice."""
         if self._rule == "none":
             return wishes
         if self._rule == "max-deficit":
@@ -126,7 +126,7 @@ class _Quotas:
         return np.where(slopes > 0, due, NEVER)
 
     def pulled(self, cells: Ints) -> None:
-        """Count a round."""
+        """Count a round in which these cells were pulled."""
         before = self._flat.take(cells)
         # A shortfall is at its highest just before the arm is pulled.
         np.maximum(self._peak, before, out=self._peak)
@@ -153,7 +153,7 @@ class _Learner(Protocol):
 
 
 class _UCB1:
-    """An arm never pulled has mean infinity, so the lowest of them comes first."""
+    """UCB1. An arm without pulls has mean infinity, so the first such arm is chosen."""
 
     def __init__(self, instance: Instance, rows: Sequence[PolicyRun], horizon: int) -> None:  # noqa: ARG002
         self._shape = len(rows), len(instance.means)
@@ -208,7 +208,7 @@ class _LFG(_UCB1):
 
 
 class _TFairUCB(_UCB1):
-    """The first part takes the arms in turns, the same in every row."""
+    """T-Fair-UCB. At first the arms take turns, in the same order in every row."""
 
     def __init__(self, instance: Instance, rows: Sequence[PolicyRun], horizon: int) -> None:
         super().__init__(instance, rows, horizon)

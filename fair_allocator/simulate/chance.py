@@ -1,6 +1,6 @@
-"""The chance of a run: a function of (seed, run, round) alone.
+"""The random numbers of a run: a function of (seed, run, round) alone.
 
-Every policy meets the same luck in run j, in either engine and in whatever process it plays.
+In one run, every policy gets the same random numbers, in both engines and in every process.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,13 +17,13 @@ _AT_ONCE: Final = 2048
 
 
 def generator(seed: int, run: int, stream: int = 0) -> np.random.Generator:
-    """Return the random numbers of a run; other streams are for other purposes."""
+    """Return a generator of random numbers for a run; each purpose has a stream of its own."""
     key = np.array([seed, run], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(key=key, counter=stream << 128))
 
 
 def uniforms(seed: int, runs: Sequence[int], horizon: int) -> Iterator[Floats]:
-    """Yield for each round one number in [0, 1) per run: an arm pays if it is below its mean."""
+    """Yield for each round one number in [0, 1) per run; an arm pays if its mean is above it."""
     sources = [generator(seed, run) for run in runs]
     for start in range(0, horizon, _AT_ONCE):
         size = min(_AT_ONCE, horizon - start)

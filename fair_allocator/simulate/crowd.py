@@ -1,7 +1,7 @@
-"""A crowd: workers who are there for some requests only, and contestants for serving them.
+"""A crowd: workers who are there for some requests only, and contestants that serve them.
 
-Every contestant meets the same requests: the same workers are there, and the same worker would
-earn the same reward for the same request, no matter which contestant chooses them.
+Every contestant gets the same requests, with the same workers there. A worker earns the same reward
+for the same request under every contestant.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,24 +30,24 @@ Bools = npt.NDArray[np.bool_]
 
 ETAS: Final = (10, 100, 1000)
 NOBODY: Final = -1
-"""In a request's picks: a slot that nobody was there for."""
+"""In a request's picks: a slot that no worker could fill."""
 
 _MEANS, _THERE, _COINS = 1, 2, 3
-"""Streams of chance."""
+"""Streams of random numbers."""
 _AT_ONCE: Final = 2048
 _TICK: Final = 1000
 
 
 @dataclass(frozen=True)
 class Crowd:
-    """What is played.
+    """The settings of a crowd.
 
     Attributes
     ----------
     available
-        The probability with which a worker is there for a request, independently of all else.
+        The probability that a worker is there for a request, independent of everything else.
     quota
-        Of each worker, as a share of the slots of the requests the worker is there for.
+        The quota of each worker, as a share of the slots of requests that the worker is there for.
     slots
         How many workers a request wants.
     """
@@ -60,7 +60,7 @@ class Crowd:
 
     @property
     def names(self) -> list[str]:
-        """What the workers are called."""
+        """The names of the workers."""
         return [f"worker {number}" for number in range(1, self.workers + 1)]
 
 
@@ -71,7 +71,7 @@ class Contestant:
     Attributes
     ----------
     queues
-        Whether quotas are left to the learner's queues, which also grow while a worker is away.
+        Whether the learner's queues handle the quotas; they also grow while a worker is away.
     """
 
     name: str
@@ -83,12 +83,12 @@ class Contestant:
 
 @dataclass(frozen=True)
 class CrowdOutcome:
-    """What came of a contestant: what it promised, and its measures over all runs.
+    """The outcome of a contestant: its promises, and its measures over all runs.
 
     Attributes
     ----------
     bound, wait
-        What the pool promises of the worst shortfall and of the longest gap; None: nothing.
+        The promised bounds on the worst shortfall and on the longest gap; None: no bound.
     measures
         Curves of `OVER_TIME`, and single points of `AT_END`.
     """
@@ -104,9 +104,9 @@ class CrowdRequests(NamedTuple):
     Attributes
     ----------
     means
-        By worker: the probability of a reward of 1; else it is 0.
+        By worker: the probability of a reward of 1; otherwise the reward is 0.
     there, pays
-        By [request, worker]: who is there, and who would earn a reward of 1.
+        By [request, worker]: whether the worker is there, and would earn a reward of 1.
     """
 
     means: Floats
@@ -115,7 +115,7 @@ class CrowdRequests(NamedTuple):
 
 
 def contestants(bank: int) -> tuple[Contestant, ...]:
-    """Return ours, also with a bank or another learner, plain UCB1, and two kinds of queues."""
+    """Return all contestants: ours in three forms, plain UCB1, and two learners with queues."""
     return (
         Contestant("fair-ucb", "auto"),
         Contestant(f"fair-ucb bank={bank}", "auto", bank),
@@ -130,7 +130,7 @@ def contestants(bank: int) -> tuple[Contestant, ...]:
 
 
 def draw_requests(crowd: Crowd, seed: int, run: int) -> CrowdRequests:
-    """Draw the requests of a run; one that nobody is there for is not made."""
+    """Draw the requests of a run; skip requests without any worker there."""
     size = crowd.rounds, crowd.workers
     there, pays = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=np.bool_)
     means = generator(seed, run, _MEANS).random(crowd.workers)
@@ -167,7 +167,7 @@ def make_pool(
 def play_once(
     crowd: Crowd, pool: Pool, requests: CrowdRequests, tick: Callable[[int], None] = lambda _: None
 ) -> Ints:
-    """Put the requests to a pool; return the workers picked by [request, slot]."""
+    """Send the requests to a pool; return the picked workers by [request, slot]."""
     return put(pool, requests.there, requests.pays, crowd.slots, tick)
 
 
@@ -178,7 +178,7 @@ def put(
     slots: int,
     tick: Callable[[int], None] = lambda _: None,
 ) -> Ints:
-    """Put requests to a pool whose arms are the workers; return the picks by [request, slot]."""
+    """Send requests to a pool whose arms are the workers; return the picks by [request, slot]."""
     names = np.array(pool.arms, dtype=object)
     index = {name: worker for worker, name in enumerate(pool.arms)}
     picks = np.full((len(there), slots), NOBODY, dtype=np.int64)
@@ -205,7 +205,7 @@ def play(
     *,
     same_target: bool = False,
 ) -> tuple[dict[str, CrowdOutcome], Curve]:
-    """Play every contestant in every run; return their outcomes, and what the quotas cost."""
+    """Play every contestant in every run; return their outcomes and the price of the quotas."""
     points = checkpoints(crowd.rounds)
     services: dict[str, list[CrowdService]] = {contestant.name: [] for contestant in wanted}
     prices: list[CrowdPrice] = []
@@ -225,7 +225,7 @@ def play(
 
 
 def check(crowd: Crowd, wanted: Sequence[Contestant]) -> None:
-    """Refuse what cannot be played, before any of it is."""
+    """Refuse a crowd that cannot be played, before any run starts."""
     if not 0 < crowd.available <= 1:
         raise ConfigurationError(f"--available must be in (0, 1], got {crowd.available}")
     for contestant in wanted:

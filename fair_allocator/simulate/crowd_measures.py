@@ -1,15 +1,18 @@
-"""How well a crowd was served, from who was there and who was picked; no pool is asked.
+"""Measure how well a crowd was served, from the workers there and the picks, without the pool.
 
-*Entitled*: the quota of the slots of the requests that a worker was there for. *Shortfall*:
-``floor(entitled) - pulls``. *Gap*: such slots in a row without a pull.
+*Own slots* of a worker: the slots of the requests that the worker was there for. *Entitled*: the
+quota times the own slots. *Shortfall*: ``floor(entitled) - pulls``. *Gap*: own slots in a row
+without a pull.
 
-*Regret* charges each request what the best workers who were there would have earned on average,
-less what those picked earn on average. *r-regret* is regret less what the quotas cost a chooser
-who knows the means. That one takes the best who are there, which already serves some quotas, and
-makes up what a worker then still lacks at the average price of choosing that worker in such a
-request where others are better. If everybody is always there, this is the paper's r-regret. A
-chooser who waits for cheap moments pays a little less, so r-regret can fall below 0 in a fair run;
-an unfair run pays for less than the quotas demand.
+*Regret* of a request: the mean rewards of the best workers there, less the mean rewards of the
+picked workers. *r-regret*: regret less the price of the quotas. The price is what the quotas cost a
+chooser who knows the means. This chooser takes the best workers there, which already serves some
+quotas. A worker who still lacks pulls gets them at an average price: the average over the requests
+in which the worker is there and others are better. If all workers are always there, this is the
+paper's r-regret.
+
+r-regret can fall below 0. In a fair run it can, because a chooser who waits for cheap moments pays
+a little less. In an unfair run it can, because the run pays for less than the quotas demand.
 """
 
 from collections.abc import Sequence
@@ -28,14 +31,14 @@ AT_END: Final = ("longest gap", "reward", "least share")
 
 
 class CrowdPrice(NamedTuple):
-    """What nobody can change: what the best earn, and what quotas cost who knows the means.
+    """Costs that no contestant can change: the best possible reward, and the price of the quotas.
 
     Attributes
     ----------
     best
         By request, the sum of the means of the best workers there.
     quotas
-        By checkpoint, what the quotas have cost so far.
+        By checkpoint, the price of the quotas so far.
     """
 
     best: Floats
@@ -50,7 +53,7 @@ class CrowdService(NamedTuple):
 
 
 class Care(NamedTuple):
-    """How the workers of one run were cared for.
+    """How well the workers of one run were served.
 
     Attributes
     ----------
@@ -59,7 +62,7 @@ class Care(NamedTuple):
     gap
         The longest gap of any worker.
     share
-        The least served worker's pulls, of the slots of the requests that worker was there for.
+        The least served worker's pulls, as a share of the worker's own slots.
     """
 
     worst: Ints
@@ -68,7 +71,7 @@ class Care(NamedTuple):
 
 
 def filled_slots(there: Bools, slots: int) -> Ints:
-    """Return how many slots each request fills."""
+    """Return how many slots of each request are filled."""
     return np.asarray(np.minimum(there.sum(axis=1), slots))
 
 
@@ -81,7 +84,7 @@ def entitled_floors(there: Bools, filled: Ints, quota: Fraction) -> Ints:
 def price(
     means: Floats, there: Bools, quota: Fraction, slots: int, points: Sequence[int]
 ) -> CrowdPrice:
-    """Return what the best would earn, and what the quotas cost up to each checkpoint."""
+    """Return the best possible reward, and the price of the quotas up to each checkpoint."""
     filled = filled_slots(there, slots)
     at = np.asarray(points) - 1
     taken = np.zeros(len(there), dtype=np.int64)
@@ -93,7 +96,7 @@ def price(
         taken += chosen
         best[chosen] += means[worker]
         last[chosen] = means[worker]
-        # Where the worker is not among the best, a pull takes the place of the last of these.
+        # If the worker is not among the best, a pull replaces the last of the best.
         passed_over = here & ~chosen
         cost = np.cumsum(np.where(passed_over, last - means[worker], 0.0))[at]
         times = np.maximum(1, np.cumsum(passed_over)[at])
@@ -111,7 +114,7 @@ def serve(
     known: CrowdPrice,
     points: Sequence[int],
 ) -> CrowdService:
-    """Measure what a run's picks, by [request, slot], did for the workers and earned."""
+    """Return the measures of a run from its picks, which are by [request, slot]."""
     pulled, care = attend(there, picks, quota)
     at = np.asarray(points) - 1
     regret = np.cumsum(known.best - pulled @ means)[at]
@@ -121,7 +124,7 @@ def serve(
 
 
 def attend(there: Bools, picks: Ints, quota: Fraction) -> tuple[Bools, Care]:
-    """Return who was pulled, by [request, worker], and how every worker was cared for."""
+    """Return the pulls by [request, worker], and how well the workers were served."""
     filled = filled_slots(there, picks.shape[1])
     rows, slots = np.nonzero(picks >= 0)
     pulled = np.zeros_like(there)
@@ -142,7 +145,7 @@ def attend(there: Bools, picks: Ints, quota: Fraction) -> tuple[Bools, Care]:
 
 
 def _longest_gap(own: Ints, hits: Bools) -> int:
-    """Return the most own slots in a row without a pull; `own` counts them by own request.
+    """Return the most own slots in a row without a pull; `own` is their running count.
 
     >>> _longest_gap(np.array([2, 4, 6, 8]), np.array([False, True, False, False]))
     4

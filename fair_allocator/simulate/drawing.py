@@ -1,4 +1,4 @@
-"""The pictures, as PNG and SVG."""
+"""Draw the pictures, as PNG and SVG."""
 
 from collections.abc import Iterable, Mapping
 from itertools import cycle
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444")
-"""Okabe and Ito's palette, told apart by every kind of eye."""
+"""Okabe and Ito's palette, which also colour-blind people can tell apart."""
 
 _FAIR, _PLAIN, _BOUND = COLOURS[0], COLOURS[1], "#777777"
 _LFG: Final = ("#F3C35B", "#E69F00", "#B57D00", "#7A5400")
@@ -24,12 +24,12 @@ _DPI: Final = 100
 
 
 def picture(panels: int, title: str, columns: int | None = None) -> tuple["Picture", list["Axes"]]:
-    """Return an empty picture with panels side by side, or in so many columns.
+    """Return an empty picture with panels in one row, or in so many columns.
 
     Raises
     ------
     ImportError
-        If matplotlib is not there.
+        If matplotlib is not installed.
     """
     from matplotlib.figure import Figure as Picture
 
@@ -51,7 +51,7 @@ def save(drawn: "Picture", stem: Path) -> list[Path]:
 
 
 def write(drawn: "Picture", path: Path) -> Path:
-    """Write a picture as its suffix says, the same bytes for the same numbers."""
+    """Write a picture in the format of the suffix; the same numbers give the same bytes."""
     from matplotlib import rc_context
 
     if path.suffix == ".png":
@@ -71,7 +71,7 @@ def line(axes: "Axes", curve: Curve, label: str, colour: str, **style: Any) -> N
 
 
 def bound(axes: "Axes", curve: Curve, label: str, style: str = "--") -> None:
-    """Draw what a curve must stay below."""
+    """Draw a bound that a curve must stay below."""
     axes.plot(curve.x, curve.mean, color=_BOUND, linestyle=style, linewidth=1.3, label=label)
 
 
@@ -109,7 +109,7 @@ def _draw_cost(figure: Figure) -> "Picture":
         axes.legend(frameon=False, fontsize=8.5)
         thousands(axes, "x", "y")
     left.set_ylim(bottom=0)
-    # With few rounds every arm may have more than its share: the deficits are negative.
+    # With few rounds, every arm may have more than its share: then the deficits are negative.
     lowest = min(min(figure[f"{name} violation"].mean) for name in ("fair-ucb", "ucb1"))
     right.set_ylim(bottom=0 if lowest >= 0 else None)
     return drawn
@@ -162,7 +162,7 @@ def _draw_guarantee(figure: Figure) -> "Picture":
 def draw_outcomes(
     scenario: Scenario, outcomes: Mapping[str, Outcome], directory: Path
 ) -> list[Path]:
-    """Draw what came of a scenario: violations, shares, regret and r-regret."""
+    """Draw the outcomes of a scenario: violations, shares, regret and r-regret."""
     runs = next(iter(outcomes.values())).curves["regret"].runs
     drawn, (first, second, third, fourth) = picture(
         4, f"{scenario.horizon:,} rounds, {len(scenario.arms)} arms, {runs:,} runs", columns=2
@@ -180,7 +180,7 @@ def draw_outcomes(
 
 
 def _draw_shares(axes: "Axes", scenario: Scenario, outcomes: Mapping[str, Outcome]) -> None:
-    """Draw each arm's share of the rounds it was there for, beside its quota."""
+    """Draw each arm's share of the rounds that it was there for, and its quota."""
     arms = [arm for arm in scenario.arms if any(arm in o.shares for o in outcomes.values())]
     width = 0.8 / len(outcomes)
     for at, (outcome, colour) in enumerate(zip(outcomes.values(), cycle(COLOURS), strict=False)):
@@ -229,7 +229,7 @@ _CROWD: Final = {
     "lfg": ("#F3C35B", "#E69F00", "#A36F00"),
     "tscsf-b": ("#7FD1B9", "#009E73", "#00563E"),
 }
-"""One colour for each kind, darker for a larger eta."""
+"""Colours for each kind of contestant, darker for a larger eta."""
 
 
 def crowd_colours(names: Iterable[str]) -> dict[str, str]:
@@ -273,7 +273,7 @@ def draw_crowd(
 def draw_gaps(
     axes: "Axes", outcomes: Mapping[str, CrowdOutcome], colours: Mapping[str, str]
 ) -> None:
-    """Draw the longest gap of any run by contestant, and the bound where there is one."""
+    """Draw each contestant's longest gap over all runs, and its bound if there is one."""
     gaps = [max(each.measures["longest gap"].worst_of_each) for each in outcomes.values()]
     axes.barh(list(outcomes), gaps, color=list(colours.values()))
     for place, (gap, outcome) in enumerate(zip(gaps, outcomes.values(), strict=True)):
@@ -289,7 +289,7 @@ def draw_gaps(
 
 
 def _beside(axes: "Axes", text: str, x: float, y: float, *, left: bool = False) -> None:
-    """Write to the right of a point, or to its left."""
+    """Write a text to the right of a point, or to its left."""
     side, offset = ("right", -4) if left else ("left", 4)
     axes.annotate(
         text,

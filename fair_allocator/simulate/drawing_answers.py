@@ -1,4 +1,4 @@
-"""The picture of `simulate answers`."""
+"""Draw the picture of `simulate answers`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ from fair_allocator.simulate.drawing import (
 def draw_answers(
     answers: Answers, plan: Plan, outcomes: Mapping[str, CrowdOutcome], path: Path
 ) -> list[Path]:
-    """Draw how the workers were served: shortfall over time, longest gaps, and who did the work."""
+    """Draw shortfall over time, the longest gaps, and how the work was shared."""
     title = (
         f"{len(answers.workers)} real workers, {len(answers.tasks):,} tasks, {plan.rounds:,} "
         f"requests of {plan.slots} answers, quota {float(plan.quota):.2g}"

@@ -32,13 +32,13 @@ FIGURES: Final = ("2", "3", "4")
 RUNS: Final = 20
 HORIZON: Final = 1_000_000
 SHORT: Final = 200
-"""How far the paper's Figure 4 goes."""
+"""The last round of the paper's Figure 4."""
 LATER: Final = 20_000
-"""How far it is followed here, to see where its curves end."""
+"""The last round of Figure 4 here: we go further, to see where the curves end."""
 MORE_RUNS: Final = 50
-"""Figure 4 is short, so it is played so many times as often as the others."""
+"""Figure 4 is short, so it has so many times as many runs as the others."""
 FEWER_RUNS: Final = 10
-"""And as far as `LATER` so many times as often."""
+"""The factor for the runs of Figure 4 that go on up to `LATER`."""
 
 LFGS: Final = tuple(lfg(eta) for eta in ETAS)
 _STEPS: Final = 12
@@ -54,8 +54,8 @@ class Curve:
     Attributes
     ----------
     worst
-        The largest ``floor(quota * t) - pulls`` of any arm at any round in any run, exactly:
-        one number, or one for each x where each x is a pool of its own.
+        The exact largest ``floor(quota * t) - pulls`` of any arm at any round in any run. It is one
+        number, or one for each x if each x is a separate pool.
     """
 
     x: list[int]
@@ -66,13 +66,13 @@ class Curve:
 
     @property
     def worst_of_each(self) -> list[int]:
-        """The worst numbers as a list, whatever their number."""
+        """The values of `worst` as a list, empty if there are none."""
         if self.worst is None:
             return []
         return self.worst if isinstance(self.worst, list) else [self.worst]
 
     def plain(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the curve as plain data."""
         data = {"x": self.x, "mean": self.mean, "se": self.se, "runs": self.runs}
         return data if self.worst is None else {**data, "worst": self.worst}
 
@@ -82,7 +82,7 @@ Figure = dict[str, Curve]
 
 @dataclass(frozen=True)
 class Paper:
-    """What was played, and the figures that came of it."""
+    """The figures, and the settings they were played with."""
 
     figures: dict[str, Figure]
     runs: int
@@ -100,13 +100,13 @@ def tolerances(horizon: int) -> list[int]:
 
 
 def checkpoints(horizon: int) -> list[int]:
-    """Return rounds evenly spread on a logarithmic scale, the horizon among them."""
+    """Return rounds evenly spread on a logarithmic scale, including the horizon."""
     steps = max(2, round(_PER_DECADE * np.log10(horizon)) + 1)
     return sorted({round(t) for t in np.geomspace(1, horizon, steps)})
 
 
 def jobs(wanted: Sequence[str], runs: int, horizon: int, seed: int) -> dict[str, Job]:
-    """Return what must be played for these figures; Figures 2 and 3 share what they can."""
+    """Return the jobs to play for these figures; Figures 2 and 3 share a job."""
     needed = {}
     slacks = tolerances(horizon) if "2" in wanted else [0]
     policies = [fair_ucb(slack, f"fair-ucb alpha={slack}") for slack in slacks]
@@ -127,7 +127,7 @@ def jobs(wanted: Sequence[str], runs: int, horizon: int, seed: int) -> dict[str,
 
 
 def make(wanted: Sequence[str], runs: int, horizon: int, seed: int, play: Play) -> Paper:
-    """Play what the figures need, and draw the numbers from it."""
+    """Play the jobs that the figures need, and return the numbers of the figures."""
     needed = jobs(wanted, runs, horizon, seed)
     played = {name: play(job) for name, job in needed.items()}
     figures: dict[str, Figure] = {}
@@ -142,7 +142,7 @@ def make(wanted: Sequence[str], runs: int, horizon: int, seed: int, play: Play) 
 
 
 def _cost_of_fairness(job: Job, played: dict[str, Played]) -> Figure:
-    """Draw regret and largest deficit at the horizon against the tolerance."""
+    """Return regret and largest deficit at the horizon, by tolerance."""
     end, slacks = [job.horizon], tolerances(job.horizon)
     fair = [played[f"fair-ucb alpha={slack}"] for slack in slacks]
     plain = [played["ucb1"]] * len(slacks)
@@ -162,7 +162,7 @@ def _cost_of_fairness(job: Job, played: dict[str, Played]) -> Figure:
 
 
 def _r_regret(job: Job, played: dict[str, Played]) -> Figure:
-    """Draw r-regret against t; plain UCB1, to which nothing is owed, has its regret."""
+    """Return r-regret by t; for plain UCB1, which has no quotas, return its regret."""
     rounds = list(job.checkpoints)
     names = {"fair-ucb": "fair-ucb alpha=0", "t-fair-ucb": "t-fair-ucb"}
     names |= {policy.name: policy.name for policy in LFGS}
@@ -179,14 +179,14 @@ def _r_regret(job: Job, played: dict[str, Played]) -> Figure:
     end = [job.horizon]
     figure["t-fair-ucb bound"] = _bound(end, r_regret_bounds(job.instance, end))
     shape = [distribution_free_shape(t) for t in rounds]
-    # The constant is not known: take the least with which the shape stays above the curve.
+    # The constant is not known. Take the least one that keeps the shape above the curve.
     least = max(c / s for c, s in zip(figure["fair-ucb"].mean[1:], shape[1:], strict=True))
     figure["distribution-free shape"] = _bound(rounds, [least * each for each in shape])
     return figure
 
 
 def _guarantee(job: Job, played: dict[str, Played], suffix: str) -> Figure:
-    """Draw the largest deficit against t."""
+    """Return the largest deficit by t."""
     rounds = list(job.checkpoints)
     figure = {
         name + suffix: over_runs(rounds, max_deficit(job.instance, pulls, rounds), int(worst.max()))
@@ -197,7 +197,7 @@ def _guarantee(job: Job, played: dict[str, Played], suffix: str) -> Figure:
 
 
 def over_runs(x: list[int], values: Floats, worst: int | list[int] | None = None) -> Curve:
-    """Average values by [x, run]."""
+    """Return the curve of the means of values that are by [x, run]."""
     runs = values.shape[1]
     se = values.std(axis=1, ddof=1) / np.sqrt(runs)
     return Curve(x, values.mean(axis=1).tolist(), se.tolist(), runs, worst)

@@ -1,4 +1,4 @@
-"""What agrees with the paper and what does not, read off the numbers of a run."""
+"""Check the claims of the paper against the numbers of a run."""
 
 from collections.abc import Iterator
 from math import hypot, log
@@ -8,7 +8,7 @@ from fair_allocator.simulate.figures import LFGS, Curve, Figure, Paper
 from fair_allocator.simulate.policies import COST, Instance
 
 _SURE: Final = 4.0
-"""Standard errors beyond which a difference is not chance: about 1 in 16,000 for each point."""
+"""A difference above so many standard errors is not chance (about 1 in 16,000 for each point)."""
 
 _COMPARABLE: Final = 2.0
 """Two curves are called comparable within this factor."""
@@ -18,7 +18,7 @@ VERDICTS: Final = {True: "agrees", False: "does not agree", None: "not reached"}
 
 
 class PaperFinding(NamedTuple):
-    """A claim of the paper, whether the numbers bear it out (None: too short a run), and they."""
+    """A claim of the paper, whether it agrees (None: the run is too short), and the numbers."""
 
     figure: str
     claim: str
@@ -27,7 +27,7 @@ class PaperFinding(NamedTuple):
 
 
 def findings(paper: Paper) -> list[PaperFinding]:
-    """Return what the figures that were made say."""
+    """Return the findings for all figures of the run."""
     checks = {"2": _cost, "3": _r_regret, "4": _guarantee}
     return [
         PaperFinding(name, *found)
@@ -149,7 +149,7 @@ def _guarantee(figure: Figure) -> Found:
 
 
 def settled_from(instance: Instance) -> int:
-    """Return the first t from which every costly arm is promised ``8 ln t / gap^2`` pulls."""
+    """Return the first t from which every arm with a gap is promised ``8 ln t / gap^2`` pulls."""
 
     def missing(t: float) -> bool:
         return any(
@@ -166,7 +166,7 @@ def settled_from(instance: Instance) -> int:
 
 
 def _below(one: Curve, at: int, other: Curve, where: int) -> bool:
-    """Tell whether one point is not surely above another."""
+    """Tell whether one point is below another, or at least not clearly above it."""
     noise = _SURE * hypot(one.se[at], other.se[where])
     return one.mean[at] <= other.mean[where] + noise + 1e-9
 

@@ -24,7 +24,7 @@ class Instance:
 
     @cached_property
     def gaps(self) -> Floats:
-        """What a pull of each arm costs in expectation, against the best."""
+        """How far each arm's mean is below the best mean: the expected cost of a pull."""
         means = np.array(self.means)
         return np.asarray(means.max() - means)
 
@@ -40,13 +40,13 @@ class Policy:
     Attributes
     ----------
     name
-        What its curve is called.
+        The name of its curve.
     learner
         "ucb1", "lfg" or "t-fair-ucb".
     rule
-        As a pool takes it: "auto", "max-deficit", "earliest-deadline" or "none".
+        The rule of a pool: "auto", "max-deficit", "earliest-deadline" or "none".
     tolerance
-        In whole pulls.
+        The tolerance in whole pulls.
     eta
         The weight of rewards against queues, for LFG.
     """
@@ -58,7 +58,7 @@ class Policy:
     eta: float = 100.0
 
     def rule_on(self, instance: Instance) -> str:
-        """Return the rule in force; one without a guarantee is refused."""
+        """Return the rule in force; raise if the rule cannot guarantee these quotas."""
         return resolve_rule(self.rule, instance.quotas)
 
 
@@ -68,14 +68,14 @@ def fair_ucb(tolerance: int = 0, name: str = "fair-ucb") -> Policy:
 
 
 def lfg(eta: int) -> Policy:
-    """Return the baseline."""
+    """Return the baseline LFG with this eta."""
     return Policy(f"lfg eta={eta}", "lfg", "none", eta=float(eta))
 
 
 UCB1: Final = Policy("ucb1")
 T_FAIR_UCB: Final = Policy("t-fair-ucb", "t-fair-ucb")
 ETAS: Final = (1, 10, 100, 1000)
-"""The paper does not say which eta it used."""
+"""Values of eta to try, because the paper does not say which one it used."""
 
 COST: Final = Instance(
     means=(0.8, *(round(0.8 - 0.01 * i, 2) for i in range(2, 11))),

@@ -1,6 +1,6 @@
 """Regret, r-regret and deficits over many runs at once, and the paper's bounds along a curve.
 
-The bounds themselves are the core's; they hold for the mean over runs.
+The core computes the bounds. They hold for the mean over runs.
 """
 
 from collections.abc import Sequence
@@ -13,48 +13,48 @@ from fair_allocator.simulate.policies import Floats, Instance, Ints
 
 
 def regret(instance: Instance, pulls: Ints) -> Floats:
-    """Return what the pulls cost against always pulling the best arm; arms are the last axis."""
+    """Return the cost of the pulls compared with the best arm; arms are the last axis."""
     return np.asarray(pulls @ instance.gaps)
 
 
 def r_regret(instance: Instance, pulls: Ints, rounds: Sequence[int], tolerance: int = 0) -> Floats:
-    """Return what pulls beyond the promised ones cost; pulls are by [round, run, arm]."""
+    """Return the cost of pulls beyond the promised ones; pulls are by [round, run, arm]."""
     promised = np.maximum(0, instance.floors(rounds) - tolerance)
     return np.asarray((pulls - promised[:, None, :]) @ instance.gaps)
 
 
 def max_deficit(instance: Instance, pulls: Ints, rounds: Sequence[int]) -> Floats:
-    """Return the largest ``quota * t - pulls`` over the arms, what the paper plots."""
+    """Return the largest ``quota * t - pulls`` over the arms, as the paper plots it."""
     quotas = np.array([float(quota) for quota in instance.quotas])
     owed = np.asarray(rounds)[:, None, None] * quotas
     return np.asarray((owed - pulls).max(axis=-1))
 
 
 def ucb1_bounds(instance: Instance, rounds: Sequence[int]) -> list[float]:
-    """Bound the regret of UCB1 at each round."""
+    """Return the bound on the regret of UCB1 at each round."""
     gaps = instance.gaps.tolist()
     return [core.ucb1_bound(gaps, t) for t in rounds]
 
 
 def r_regret_bounds(instance: Instance, rounds: Sequence[int]) -> list[float]:
-    """Bound the r-regret of Fair-UCB without tolerance at each round (Theorem 2).
+    """Return the bound on Fair-UCB's r-regret without tolerance at each round (Theorem 2).
 
-    At its horizon, T-Fair-UCB has the same bound.
+    T-Fair-UCB has the same bound at its horizon.
     """
     gaps, quotas = instance.gaps.tolist(), instance.quotas
     return [core.fair_ucb_r_regret_bound(gaps, quotas, t) for t in rounds]
 
 
 def regret_bounds(instance: Instance, horizon: int, tolerances: Sequence[int]) -> list[float]:
-    """Bound the regret of Fair-UCB with each tolerance (Theorem 4, as the appendix has it)."""
+    """Return the bound on Fair-UCB's regret for each tolerance (Theorem 4, as in the appendix)."""
     gaps, quotas = instance.gaps.tolist(), instance.quotas
     return [core.fair_ucb_regret_bound(gaps, quotas, horizon, slack) for slack in tolerances]
 
 
 def misprinted_regret_bound(instance: Instance, horizon: int) -> float:
-    """Return Theorem 4 as the paper's main text has it, for tolerance 0; it bounds nothing.
+    """Return Theorem 4 for tolerance 0 as printed in the main text; it is not a valid bound.
 
-    Both of its sums are over the arms that are promised less than UCB1 needs to tell them apart.
+    Both sums are over the arms that are promised fewer pulls than UCB1 needs to tell them apart.
     """
     gaps = instance.gaps[instance.gaps > 0]
     promised = horizon * np.array([float(quota) for quota in instance.quotas])[instance.gaps > 0]

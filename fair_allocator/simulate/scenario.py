@@ -1,4 +1,4 @@
-"""An instance of one's own, read from TOML; every error names the file, the key and the value."""
+"""Read an instance of your own from TOML; every error names the file, the key and the value."""
 
 import csv
 import tomllib
@@ -28,7 +28,7 @@ class _Section(BaseModel):
 
 
 class Normal(_Section):
-    """A normal distribution cut to [0, 1]; `mean` is that of the uncut one."""
+    """A normal distribution cut to [0, 1]; `mean` is its mean before the cut."""
 
     mean: float
     deviation: Annotated[float, Field(ge=1e-3, le=1e3)]
@@ -67,12 +67,12 @@ class ScenarioArm(_Section):
 
     @property
     def share(self) -> Fraction:
-        """Its quota, exactly."""
+        """The exact quota."""
         return parse_quota(self.quota, "")
 
 
 SOURCES: Final = ("mean", "beta", "normal", "replay")
-"""Where rewards may come from: Bernoulli, Beta, a cut normal, or a log of past ones."""
+"""Sources of rewards: Bernoulli, Beta, a cut normal, or a log of past rewards."""
 
 
 class PolicySettings(_Section):
@@ -94,7 +94,7 @@ class PolicySettings(_Section):
 
 
 class DelaySettings(_Section):
-    """How rewards travel: when they come, which are lost, and how long they are waited for."""
+    """How late rewards come, how many are lost, and how long the pool waits for them."""
 
     kind: Literal["fixed", "geometric", "batch"] = "fixed"
     rounds: Annotated[int, Field(ge=0, le=10**9)] = 0
@@ -137,18 +137,18 @@ class Scenario(_Section):
 
     @property
     def plain(self) -> bool:
-        """Whether any arm can take any request, and each goes to one."""
+        """Whether every arm can take every request, and each request wants one arm."""
         arms = self.arms.values()
         limited = any(arm.available < 1 or arm.max_open is not None for arm in arms)
         return self.slots == 1 and self.max_open is None and not limited
 
     def limits(self, names: Iterable[str]) -> dict[str, int] | None:
-        """Return how many assignments of these arms may be open; None if no arm is limited."""
+        """Return how many open assignments these arms may have; None if no arm is limited."""
         found = {name: self.arms[name].max_open or self.max_open for name in names}
         return {name: most for name, most in found.items() if most is not None} or None
 
     def stages(self) -> Iterator[tuple[int, dict[str, Fraction]]]:
-        """Yield each round in which arms come or go, with the quotas of those there from then."""
+        """Yield each round in which arms come or go, with the quotas of the arms from then on."""
         turns = {1} | {arm.joins for arm in self.arms.values()}
         turns |= {arm.leaves for arm in self.arms.values() if arm.leaves is not None}
         for round in sorted(turn for turn in turns if turn <= self.horizon):
@@ -163,12 +163,12 @@ class Scenario(_Section):
 
 
 def load(path: Path) -> tuple[Scenario, dict[str, list[float]]]:
-    """Read a scenario, and the rewards of those of its arms that replay a log.
+    """Read a scenario, and the rewards of the arms that replay a log.
 
     Raises
     ------
     ConfigurationError
-        With every problem on a line of its own.
+        If there are problems; its message has one line for each.
     """
     try:
         content = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
@@ -195,7 +195,7 @@ def _rewards(path: Path, arm: str, key: str) -> list[float]:
 
 
 def observed_rewards(path: Path) -> dict[str, list[float]]:
-    """Read a log of past rewards: CSV with the columns arm and reward, among others or alone."""
+    """Read a log of past rewards: CSV with the columns arm and reward, and possibly others."""
     found: dict[str, list[float]] = {}
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -232,7 +232,7 @@ _KINDS: Final = {"arms": ScenarioArm, "policies": PolicySettings, "delay": Delay
 
 def _explain(problem: ErrorDetails) -> str:
     place = tuple(str(part) for part in problem["loc"] if part != "[key]")
-    # Of a union pydantic also names the member that did not fit.
+    # For a union, pydantic also names the member type that did not fit.
     place = tuple(part for part in place if part not in ("str", "int", "float", "dict"))
     return f"{dotted(place)}: {_what(problem, place)}".removeprefix(": ")
 

@@ -1,4 +1,4 @@
-"""The same as `batch`, by the core's own `Pool`: run by run, for small jobs and for proof."""
+"""The same as `batch` with the core's own `Pool`, run by run: for small jobs and as a check."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ def play(
     checkpoints: Sequence[int],
     tick: Tick = lambda _: None,
 ) -> Played:
-    """Play rows, whatever their policies are."""
+    """Play rows with any policies."""
     points = {t: at for at, t in enumerate(checkpoints)}
     pulls = np.zeros((len(points), len(rows), len(instance.means)), dtype=np.int64)
     worst = np.zeros(len(rows), dtype=np.int64)

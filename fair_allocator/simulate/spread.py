@@ -1,4 +1,4 @@
-"""The runs of a job over processes; what comes of them does not depend on how they are split."""
+"""Divide the runs of a job among processes; the outcome does not depend on the division."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
@@ -21,7 +21,7 @@ _POLL_SECONDS: Final = 0.2
 
 
 class Job(NamedTuple):
-    """Policies on an instance, each in runs 0, 1, 2 and so on."""
+    """Policies to play on an instance, each in runs 0, 1, 2 and so on."""
 
     instance: Instance
     policies: tuple[Policy, ...]
@@ -32,12 +32,12 @@ class Job(NamedTuple):
 
     @property
     def decisions(self) -> int:
-        """How many choices there are to make."""
+        """How many decisions the job needs."""
         return len(self.policies) * self.runs * self.horizon
 
 
 class Players:
-    """One process or several that play jobs; to be used in a `with` block."""
+    """One or more processes that play jobs; use it in a `with` block."""
 
     def __init__(
         self, processes: int = 1, engine: str = "auto", tick: Tick = lambda _: None
@@ -57,7 +57,7 @@ class Players:
             self._pool.shutdown(cancel_futures=True)
 
     def play(self, job: Job) -> dict[str, Played]:
-        """Return what came of each policy, by name; the pulls are by [checkpoint, run, arm]."""
+        """Return the outcome of each policy by name; the pulls are by [checkpoint, run, arm]."""
         parts = list(_parts(job, self._processes))
         engine = self._engine
         if engine == "auto":
@@ -100,7 +100,7 @@ def _parts(job: Job, processes: int) -> Iterator[list[PolicyRun]]:
     rule_of = {policy.learner: rule for policy, rule in rules.items() if rule != "none"}
 
     def kind(policy: Policy) -> tuple[str, str]:
-        # What forces nothing can go with what does.
+        # A policy without a rule can be played together with a policy that has one.
         rule = rules[policy]
         return policy.learner, rule_of.get(policy.learner, rule) if rule == "none" else rule
 
@@ -115,7 +115,7 @@ def _play(engine: str, job: Job, rows: Sequence[PolicyRun], tick: Tick) -> Playe
 
 
 _told: Any = None
-"""In a worker: the queue on which it tells how far it got."""
+"""In a worker process: the queue on which it reports its progress."""
 
 
 def _listen(queue: Any) -> None:

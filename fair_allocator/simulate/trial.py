@@ -1,4 +1,4 @@
-"""What the policies of a scenario do in it, by the core's own `Pool`."""
+"""Play the policies of a scenario with the core's own `Pool`."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ _POINTS: Final = 100
 
 
 class Stay(NamedTuple):
-    """For how many slots an arm was there in a run, and what it got."""
+    """For how many slots an arm was there in a run, and how many pulls it got."""
 
     rounds: int
     pulls: int
@@ -41,7 +41,7 @@ class Trial(NamedTuple):
         By [measure, checkpoint], in the order of `MEASURES`. The worst violation is the largest
         ``floor(entitled) - pulls`` of any arm at any round up to the checkpoint.
     unserved
-        Rounds whose request nobody could take, since all arms were away or busy.
+        Rounds whose request no arm could take, because all arms were away or busy.
     """
 
     measures: Floats
@@ -50,24 +50,24 @@ class Trial(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """All runs of one policy: its curves, and each arm's share of the slots it was there for."""
+    """All runs of one policy: its curves, and each arm's share of the slots it could take."""
 
     guarantee: str
     bound: int | None
     curves: dict[str, Curve]
     shares: dict[str, Curve]
     unserved: float = 0.0
-    """Rounds of a run whose request nobody could take, on average."""
+    """The mean number of rounds in a run whose request no arm could take."""
 
 
 def checkpoints(scenario: Scenario) -> list[int]:
-    """Return about a hundred rounds, evenly spread, and those before arms come or go."""
+    """Return about a hundred evenly spread rounds, and the last round before each stage."""
     even = {round(t) for t in np.linspace(1, scenario.horizon, _POINTS)}
     return sorted(even | {turn - 1 for turn, _ in scenario.stages() if turn > 1})
 
 
 def check(scenario: Scenario, path: str) -> None:
-    """Refuse a scenario that some policy cannot serve at some stage."""
+    """Refuse a scenario if one of its policies cannot serve one of its stages."""
     for name, policy in scenario.policies.items():
         pool: Pool | None = None
         for turn, quotas in scenario.stages():
@@ -102,7 +102,7 @@ def _pool(
 
 
 def _change(scenario: Scenario, pool: Pool, quotas: Mapping[str, Fraction]) -> Change:
-    """Let arms come and go."""
+    """Reconfigure a pool for the arms of a new stage."""
     return pool.reconfigure(quotas, max_open=scenario.limits(quotas))
 
 
@@ -114,7 +114,7 @@ def play(
     processes: int = 1,
     tick: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Outcome]:
-    """Play every policy in every run; the number of processes changes nothing."""
+    """Play every policy in every run; the number of processes does not change the outcome."""
     outcomes = {}
     with ExitStack() as stack:
         each: Callable[..., Iterable[Trial]] = map
@@ -147,7 +147,7 @@ def play_once(
     mail = _Mail(scenario, pool, world)
     points = {t: at for at, t in enumerate(checkpoints(scenario))}
     measures = np.zeros((len(MEASURES), len(points)))
-    worst = 0  # of all epochs: a pool knows that of the one in force
+    worst = 0  # over all epochs: a pool knows only that of its current epoch
     for t in range(1, scenario.horizon + 1):
         worst = max(worst, pool.peak_at_pulls)
         if t > 1 and t in stages:
@@ -179,7 +179,7 @@ def _able(pool: Pool, there: frozenset[str]) -> list[str]:
 
 
 class _Mail:
-    """Rewards on their way."""
+    """Rewards that have not arrived yet."""
 
     def __init__(self, scenario: Scenario, pool: Pool, world: ScenarioWorld) -> None:
         self._delay, self._pool, self._world = scenario.delay, pool, world
@@ -206,12 +206,12 @@ class _Mail:
 
 
 class _Ledger:
-    """What a run costs, while arms come and go.
+    """The cost of a run, while arms come and go.
 
-    A pull costs the gap to the best arm that could take the request; with several slots the best
-    pick is held against the best arm, the second against the second, and so on. r-regret
-    leaves out an arm's first pulls, as many as are promised by now; what is promised and missing
-    counts against it.
+    A pull costs the gap to the best arm that could take the request. With several slots, the best
+    pick is compared with the best arm, the second with the second, and so on. r-regret leaves out
+    an arm's first pulls, as many as are promised so far. Promised pulls that the arm did not get
+    are subtracted as well.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class _Ledger:
         self._open()
 
     def _open(self) -> None:
-        """Begin a stage."""
+        """Start a new bill for each arm, at the beginning of a stage."""
         best = max(self._means[name] for name in self._pool.arms)
         for name in self._pool.arms:
             self._bills.setdefault(name, []).append(_Bill(best - self._means[name]))
@@ -239,7 +239,7 @@ class _Ledger:
         self.regret += bill.gap
 
     def served(self, picks: Sequence[str], able: Sequence[str]) -> None:
-        """Count a request that only these arms could take, against the best of them."""
+        """Count a request; only the arms in `able` could take it."""
         means = self._means
         best = sorted((means[name] for name in able), reverse=True)
         for top, name in zip(best, sorted(picks, key=lambda n: -means[n]), strict=False):
@@ -251,13 +251,13 @@ class _Ledger:
         self._own.update(dict.fromkeys(able, len(picks)))
 
     def r_regret(self) -> float:
-        """Return what pulls beyond the promised ones cost so far."""
+        """Return the cost so far of pulls beyond the promised ones."""
         owed = self._pool.entitled
         cost = self.regret - self._closed - sum(self._promised(n, owed[n]) for n in owed)
         return round(cost, 9) + 0.0
 
     def _promised(self, name: str, entitled: Fraction) -> float:
-        """Return what the pulls cost that an arm was promised."""
+        """Return the cost of the pulls that an arm was promised."""
         left, cost, gap = max(0, floor(entitled) - self._slack), 0.0, 0.0
         for bill in self._bills[name]:
             gap = bill.gap
@@ -267,14 +267,14 @@ class _Ledger:
         return cost + left * gap
 
     def change(self, quotas: Mapping[str, Fraction]) -> None:
-        """Let arms come and go from the next round on."""
+        """Change the arms of the pool from the next round on."""
         self.leave([name for name in self._pool.arms if name not in quotas])
         for name in _change(self._scenario, self._pool, quotas).joined:
             self._joined[name] = self._pool.rounds + 1
         self._open()
 
     def leave(self, names: Sequence[str]) -> None:
-        """Settle what arms got."""
+        """Close the accounts of arms that leave."""
         pulls, owed = self._pool.pulls, self._pool.entitled
         for name in names:
             rounds = self._pool.rounds + 1 - self._joined[name]
@@ -285,7 +285,7 @@ class _Ledger:
 
 @dataclass(slots=True)
 class _Bill:
-    """An arm's pulls in one stage, and what each costs, on average where requests differ."""
+    """An arm's pulls in one stage, and the cost of each, as an average if requests differ."""
 
     gap: float
     pulls: int = 0

@@ -1,7 +1,7 @@
-"""The rewards of a scenario's arms, and how they travel: all a function of (seed, run).
+"""Rewards of a scenario's arms, with delays and losses: all a function of (seed, run).
 
-The n-th pull of an arm pays the same under every policy of a run, and what a round assigns is
-delayed or lost alike: policies are compared on the same luck.
+In one run, the n-th pull of an arm pays the same under every policy, and the rewards of a round
+have the same delay or loss. So policies are compared on the same random numbers.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,13 +17,13 @@ from fair_allocator.simulate.scenario import Normal, Scenario, ScenarioArm
 
 _AT_ONCE: Final = 256
 _DELAYS, _LOSSES, _REWARDS = 1, 2, 3
-"""Streams of chance; the arms' own ones follow."""
+"""Streams of random numbers; the streams of the arms follow after these."""
 _THERE: Final = 1 << 32
-"""The stream that says who is there; no arm's own."""
+"""The stream that decides which arms are there; too large to be the stream of an arm."""
 
 
 class ScenarioWorld:
-    """What one run brings."""
+    """The rewards, delays, losses and available arms of one run."""
 
     def __init__(
         self, scenario: Scenario, logs: Mapping[str, list[float]], seed: int, run: int
@@ -44,7 +44,7 @@ class ScenarioWorld:
             self._losses = generator(seed, run, _LOSSES).random(horizon).tolist()
 
     def there(self) -> Iterator[frozenset[str]]:
-        """Yield for each round the arms that are there, if they have joined."""
+        """Yield for each round the arms that are there, including arms that have not joined yet."""
         names = np.array(list(self._scenario.arms), dtype=object)
         chances = np.array([arm.available for arm in self._scenario.arms.values()])
         while True:
@@ -52,11 +52,11 @@ class ScenarioWorld:
                 yield frozenset(names[row].tolist())
 
     def reward(self, arm: str) -> float:
-        """Return what the arm's next pull pays."""
+        """Return the reward of the arm's next pull."""
         return self._rewards[arm].next()
 
     def arrival(self, arm: str, round: int) -> int | None:
-        """Return after which round the reward of a pull comes in, None if it is lost."""
+        """Return the round after which the reward of a pull arrives, None if it is lost."""
         delay = self._scenario.delay
         if self._losses:
             own = self._scenario.arms[arm].loss
@@ -99,7 +99,7 @@ def _cut_normal(normal: Normal, chance: np.random.Generator) -> Callable[[int], 
     low, high = bell.cdf(0.0), bell.cdf(1.0)
 
     def draw(size: int) -> Floats:
-        # Away from the ends, where the inverse is infinite.
+        # Stay away from 0 and 1, where the inverse is infinite.
         places = low + (high - low) * chance.random(size)
         places = np.clip(places, 1e-16, 1 - 1e-16)
         return np.clip([bell.inv_cdf(place) for place in places.tolist()], 0.0, 1.0)
@@ -108,7 +108,7 @@ def _cut_normal(normal: Normal, chance: np.random.Generator) -> Callable[[int], 
 
 
 def _replay(log: Sequence[float], chance: np.random.Generator) -> Callable[[int], Floats]:
-    """Give the log's rewards in their order and over again, from a place of the run's own."""
+    """Return the log's rewards in order, again and again, from a random start in each run."""
     rewards = np.array(log)
     at = int(chance.integers(len(rewards)))
 
@@ -122,7 +122,7 @@ def _replay(log: Sequence[float], chance: np.random.Generator) -> Callable[[int]
 
 
 def true_mean(arm: ScenarioArm, log: Sequence[float]) -> float:
-    """Return what a pull pays in expectation, by which regret is measured."""
+    """Return the expected reward of a pull, which regret is measured by."""
     if arm.mean is not None:
         return arm.mean
     if arm.beta is not None:

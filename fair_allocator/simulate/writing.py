@@ -1,4 +1,4 @@
-"""The numbers, as JSON, CSV and Markdown."""
+"""Write the numbers, as JSON, CSV and Markdown."""
 
 import csv
 import json
@@ -14,7 +14,7 @@ from fair_allocator.simulate.trial import Outcome
 
 
 def directory(path: Path) -> Path:
-    """Return a directory that is there, made if need be."""
+    """Create a directory if it does not exist, and return it."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -23,14 +23,14 @@ def directory(path: Path) -> Path:
 
 
 def write_json(path: Path, data: object) -> Path:
-    """Write plain data."""
+    """Write plain data to a JSON file."""
     text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8")
     return path
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Collection[object]]) -> Path:
-    """Write a table."""
+    """Write a table to a CSV file."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
@@ -69,7 +69,7 @@ def write_paper(paper: Paper, out: Path) -> list[Path]:
 
 
 def report(paper: Paper) -> str:
-    """Return what agrees with the paper and what does not, in Markdown."""
+    """Return a report in Markdown that compares the numbers with the paper."""
     found = findings(paper)
     lines = [
         "# The paper's experiments, played again",
@@ -91,7 +91,7 @@ def report(paper: Paper) -> str:
 
 
 def write_outcomes(scenario: Scenario, outcomes: Mapping[str, Outcome], out: Path) -> list[Path]:
-    """Write what came of a scenario: `instance.json`, and tables over time and by arm."""
+    """Write the outcomes of a scenario: `instance.json`, and tables over time and by arm."""
     data = {
         name: {
             "guarantee": outcome.guarantee,

@@ -1,4 +1,4 @@
-"""Who may do what: by which name the server is called, which token is sent, which page asks."""
+"""Decide whether a request is allowed: by its Host header, its token and the page that sent it."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,24 +12,24 @@ from fair_allocator.web.tokens import Right, Token, Tokens
 __all__ = ["Access", "Right"]
 
 _OWN_PAGES: Final = ("same-origin", "none")
-"""What a browser calls our own page, and an address that the user typed."""
+"""Values of Sec-Fetch-Site for our own page, and for an address that the user typed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The rules of a server.
+    """The access rules of a server.
 
     Attributes
     ----------
     tokens
-        The tokens and their rights. Where there are none, everyone may read, everyone on this
-        machine may ask if the server is for this machine alone, and nobody may control.
+        The tokens and their rights. Without any tokens, all clients may read, no client may
+        control, and clients may ask only if the server is `local`.
     hosts
-        Names by which clients may call the server, in lower case; where there are none, by any.
-        A server for this machine alone is called by this machine's own names besides, and any
-        other by addresses: those cannot be made to lead elsewhere.
+        Names that clients may use for the server, in lower case. If empty, a server that is not
+        `local` accepts any name. Loopback names are always accepted. A server that is not `local`
+        also accepts IP addresses: unlike a name, an address always leads to the same machine.
     local
-        Whether the server is for this machine alone.
+        Whether only this machine can reach the server.
     """
 
     tokens: Tokens = field(default_factory=Tokens)
@@ -44,12 +44,12 @@ class Access:
         return not self.local and (not self.hosts or is_address(name))
 
     def require(self, request: Request, right: Right) -> Token | None:
-        """Return the token that gives a request the right, None if it needs none.
+        """Return the token that gives a request the right, None if the request needs no token.
 
         Raises
         ------
         Problem
-            401 without a token that is known, 403 if that is not enough.
+            401 without a known token, 403 if the token does not have the right.
         """
         if right is not Right.READ:
             _check_page(request)
@@ -70,7 +70,7 @@ class Access:
         return token
 
     def _check_free(self, right: Right) -> None:
-        """Refuse what nobody may do without a token."""
+        """Refuse the rights that no client has without a token."""
         if right is Right.CONTROL or (right is Right.ASK and not self.local):
             raise Problem(
                 403,
@@ -81,7 +81,7 @@ class Access:
 
 
 def _check_page(request: Request) -> None:
-    """Refuse what a page of another site lets a browser send."""
+    """Refuse a request that a page of another site makes a browser send."""
     headers = request.headers
     origin = headers.get("origin")
     if origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower():

@@ -1,8 +1,9 @@
 """Routes of several parts as one application, with the same rules for all of them.
 
-A request is refused before any route sees it if it calls the server by a name that is not ours,
-or brings a body that is too long or not wanted. Routes see the path as it was sent, so that a name
-with an encoded slash is one name: write `{pool:name}` for a part of a path that is any text.
+The application refuses a request before any route sees it if its Host header is not one of our
+names, or if its body is too long or not expected. Routes see the path as the client sent it, so
+that a name with an encoded slash stays one name. Write `{pool:name}` for a part of a path that may
+be any text.
 """
 
 import asyncio
@@ -50,11 +51,11 @@ register_url_convertor("name", _Name())
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Routes, and what must run on the server's event loop while they are served.
+    """Routes, and the code that must run on the server's event loop while they are served.
 
-    `running` is entered before the first request. When it is left, answers under way should come to
-    an end: they have `Bounds.end_seconds` for it, and then they are broken off. `collectors` has
-    its metrics, for whichever part serves them.
+    The server enters `running` before the first request. When it leaves `running`, answers under
+    way should end: after `Bounds.end_seconds` the server breaks them off. `collectors` has the
+    metrics of this part, for the part that serves `/metrics`.
     """
 
     routes: Sequence[BaseRoute]
@@ -74,7 +75,7 @@ class Application:
         )
 
     async def start(self, stack: AsyncExitStack) -> None:
-        """Start what must run beside the routes; leaving the stack ends it."""
+        """Enter `running` of all parts; the end of the stack leaves them."""
         for part in self._parts:
             if part.running is not None:
                 await stack.enter_async_context(part.running())
@@ -94,7 +95,7 @@ class Application:
 
         try:
             take = self._check(scope, receive)
-            scope["app"] = self  # by which routes raise instead of answering themselves
+            scope["app"] = self  # makes routes raise HTTPException instead of answering
             scope["path"] = scope["raw_path"].decode("ascii")
             await self._router(scope, take, give)
             return
@@ -114,7 +115,7 @@ class Application:
         await refusal.response()(scope, receive, give)
 
     def _check(self, scope: Scope, receive: Receive) -> Receive:
-        """Refuse what no route is to see; return where to receive the body from."""
+        """Refuse requests that no route may see; return the function that receives the body."""
         hosts, length, chunked = [], b"0", False
         for name, value in scope["headers"]:
             if name == b"host":
@@ -126,7 +127,7 @@ class Application:
         if len(hosts) > 1:
             raise Problem(400, "there is more than one Host header")
         if not self._access.answers_to(hosts[0] if hosts else ""):
-            # A page elsewhere may have its own name lead here, to read what it must not.
+            # DNS rebinding: a foreign page lets its own name point to this server, to read from it.
             raise Problem(421, "this server is not called by that name: see observe.hosts")
         most = self._bounds.body_bytes if scope["method"] == "POST" else 0
         if int(length) > most or (chunked and not most):
@@ -134,7 +135,7 @@ class Application:
         return _bounded(receive, most) if chunked else receive
 
     def _refusal(self, scope: Scope, error: HTTPException) -> Problem:
-        """Return the problem that a route's own refusal is."""
+        """Return the problem for an exception of a route."""
         if error.status_code != 405:
             return Problem(error.status_code, headers=error.headers)
         methods = {
@@ -147,7 +148,7 @@ class Application:
 
 
 def _bounded(receive: Receive, most: int) -> Receive:
-    """Receive a body whose length was not told, and refuse it when it is too long."""
+    """Receive a body without a Content-Length, and refuse it when it is too long."""
     left = most
 
     async def take() -> Message:
@@ -162,14 +163,14 @@ def _bounded(receive: Receive, most: int) -> Receive:
 
 
 async def read_json(request: Request) -> bytes:
-    """Return the body of a request, which must be JSON if there is one.
+    """Return the body of a request; a body must have the type JSON.
 
     A form of another site can send any text, but not with this type.
 
     Raises
     ------
     Problem
-        415 if it has another type, 413 if it is too long.
+        415 if the body has another type, 413 if it is too long.
     """
     body = await request.body()
     content_type = request.headers.get("content-type", "")

@@ -10,25 +10,25 @@ class Bounds:
     Attributes
     ----------
     connections
-        Connections at the same time; one more makes room for itself, see `crowd`.
+        Connections at the same time. For a further one, the server closes another, see `crowd`.
     head_bytes, head_fields
-        Of a request's first line and headers together, and the number of headers.
+        Bytes of a request's first line and headers together, and the number of headers.
     body_bytes
-        Of a request's body.
+        Bytes of a request's body.
     head_seconds
-        From the first byte of a request, or from connecting, to the end of its head.
+        Time from the first byte of a request, or from the connection, to the end of its head.
     body_seconds
-        From there to the end of its body.
+        Time from there to the end of its body.
     send_seconds
-        For which a client may leave untaken what it was sent.
+        Time for which a client may leave data that was sent to it unread.
     idle_seconds
-        Between two requests of a connection. Longer than proxies and client libraries keep a
-        connection, so that they close it first and never send into one that is being closed.
+        Time between two requests of a connection. It is longer than proxies and client libraries
+        keep a connection, so that they close it first and never send on a closing connection.
     linger_bytes, linger_seconds
-        How much, and for how long, a client may go on sending after the last answer, so that it
-        gets to read it: the rest of a body that was refused.
+        How much, and for how long, a client may go on sending after the last answer (the rest of
+        a refused body), so that the client still gets to read the answer.
     end_seconds
-        For answers under way when the server ends.
+        Time for answers under way when the server ends.
     """
 
     connections: int = 1_000

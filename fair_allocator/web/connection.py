@@ -1,14 +1,14 @@
 """One connection: uvicorn's protocol, with a deadline and a bound on everything a client does.
 
 uvicorn has no deadline for a request, and its timer of idle connections starts again with every
-byte. Here the connection stands in the crowd's line of the phase it is in, and the crowd ends it.
+byte. Here each connection is in the crowd's line for its phase, and the crowd ends slow ones.
 
-A request that comes before the answer to the one before it ends the connection after that answer:
-nobody pipelines, and what is queued would be memory that the client decides on.
+If a client sends a request before the previous one is answered, the connection ends after that
+answer. No client of ours pipelines, and a queue would let a client decide how much memory we use.
 
-An answer that does not wait for the rest of the body says `Connection: close`. What still comes is
-read and thrown away for a while, because closing a socket with unread data resets the connection,
-and the client may lose the answer.
+An answer that does not wait for the rest of the body says `Connection: close`. The server then
+reads and discards the rest for a while. To close a socket with unread data would reset the
+connection, and the client could lose the answer.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ from fair_allocator.web.joining import Joining
 from fair_allocator.web.problem import CONTENT_TYPE, Problem
 
 _METHODS: Final = "GET, HEAD, POST"
-"""All that anything here is ever served by."""
+"""All methods that any route of this package uses."""
 
 
 _LENGTHS: Final = (b"content-length", b"transfer-encoding")
 
 
 class Connection(HttpToolsProtocol):
-    """A connection of a crowd, which it is in from the moment it was accepted."""
+    """A connection; it is in the crowd from the moment it is accepted."""
 
     def __init__(
         self,
@@ -53,11 +53,11 @@ class Connection(HttpToolsProtocol):
         self.app = self._answer
         self.phase: Phase | None = None
         self._accepted = accepted
-        """The socket, until there is a transport: a TLS handshake takes its time."""
+        """The socket, used until there is a transport: a TLS handshake takes some time."""
         self._crowd = crowd
         self._bounds = bounds
         self._deaf = False
-        """Whether what still comes is thrown away."""
+        """Whether further data from the client is discarded."""
         self._thrown_away = 0
         """Bytes that came after the last answer."""
         self._last = False
@@ -66,9 +66,9 @@ class Connection(HttpToolsProtocol):
         """Whether the parser is fed a head that was parsed before."""
         self._in_head = False
         self._head_bytes = 0
-        """Received of a head that is not finished yet."""
+        """Bytes received of a head that is not complete yet."""
         self._fields = self._fields_bytes = 0
-        """Of the head that is being parsed: its headers, and their bytes with the first line's."""
+        """In the current head: the number of headers, and their bytes with the first line."""
         self._refusal: Problem | None = None
         """Why the parser was stopped."""
 
@@ -77,7 +77,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._joining = Joining(transport, self.loop)
         super().connection_made(self._joining)
-        if self.phase is None:  # it made room meanwhile
+        if self.phase is None:  # the crowd has closed it meanwhile, to make room
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -102,7 +102,7 @@ class Connection(HttpToolsProtocol):
         self._settle()
 
     def _throw_away(self, data: bytes) -> None:
-        """Count what comes after the last answer, and close if it is too much."""
+        """Count the bytes after the last answer, and close the connection if they are too many."""
         if self.phase is Phase.END:
             self._thrown_away += len(data)
             if self._thrown_away > self._bounds.linger_bytes:
@@ -119,7 +119,7 @@ class Connection(HttpToolsProtocol):
     # -- the parser ---------------------------------------------------------------------------
 
     def _parse(self, data: bytes) -> None:
-        """Parse; a request for another protocol is answered as if it had not asked for it."""
+        """Parse data; ignore a request's wish to upgrade to another protocol."""
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -128,15 +128,15 @@ class Connection(HttpToolsProtocol):
                 self._parse(data[upgrade.args[0] :])
 
     def _skips_body(self) -> bool:
-        """Tell whether the parser takes the body of this request for another protocol."""
+        """Tell whether the parser would skip this body because the request asks for an upgrade."""
         return self.parser.should_upgrade() and any(
             name in _LENGTHS and value != b"0" for name, value in self.headers
         )
 
     def _replace_parser(self) -> None:
-        """Go on with a parser that has seen the head without the wish for another protocol.
+        """Continue with a new parser that has seen the head without the wish to upgrade.
 
-        Java's own client has this wish with every first request, and sends a body all the same.
+        Java's own client asks for an upgrade with its first request, and sends a body with it.
         """
         lengths = (name + b": " + value for name, value in self.headers if name in _LENGTHS)
         self.parser = httptools.HttpRequestParser(self)
@@ -165,7 +165,7 @@ class Connection(HttpToolsProtocol):
             return
         self._fields += 1
         self._count(len(name) + len(value) + 4)
-        if self._in_head:  # those after a chunked body mean nothing here
+        if self._in_head:  # ignore trailers after a chunked body
             super().on_header(name, value)
 
     def _count(self, size: int) -> None:
@@ -191,7 +191,7 @@ class Connection(HttpToolsProtocol):
     # -- the answer ---------------------------------------------------------------------------
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the application answer; say so if nothing more is answered on this connection."""
+        """Let the application answer; announce if this is the connection's last answer."""
         cycle = self.cycle
 
         async def give(message: Message) -> None:
@@ -201,7 +201,7 @@ class Connection(HttpToolsProtocol):
             if cycle.more_body:
                 cycle.keep_alive = False
             await send(message)
-            # uvicorn would close at once, and reset a client that still sends: see `_end`.
+            # uvicorn would close at once, which resets a client that still sends: see `_end`.
             self._last, cycle.keep_alive = not cycle.keep_alive, True
 
         await self._app(scope, receive, give)
@@ -224,7 +224,7 @@ class Connection(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _settle(self) -> None:
-        """Enter the phase that the connection is in."""
+        """Move the connection to the phase that fits its state."""
         if self.flow.write_paused or self.transport.is_closing():
             phase = Phase.SEND
         elif self._is_answering():
@@ -236,7 +236,7 @@ class Connection(HttpToolsProtocol):
         self._crowd.move(self, phase)
 
     def expire(self) -> None:
-        """Tell a client that is too slow with its request; the crowd cuts any other."""
+        """Answer 408 if the client is too slow with its request; otherwise the crowd cuts it."""
         sent_something = self._head_bytes and self.phase is Phase.HEAD
         if sent_something or self.phase is Phase.BODY:
             self._refuse(Problem(408))
@@ -246,12 +246,12 @@ class Connection(HttpToolsProtocol):
         if self.transport is not None:
             self.transport.abort()
         else:
-            # The code that makes the transport closes the socket, and notices this first.
+            # The code that makes the transport notices the shutdown, and closes the socket.
             with suppress(OSError):
                 self._accepted.shutdown(socket.SHUT_RDWR)
 
     def _refuse(self, problem: Problem) -> None:
-        """Answer without asking the application, and end; an answer under way is broken off."""
+        """Answer with a problem, and end; an answer that has begun is broken off instead."""
         if self._is_answering():
             started = self.cycle.response_started
             self.cycle.disconnected = True
@@ -264,16 +264,17 @@ class Connection(HttpToolsProtocol):
         self._end()
 
     def _end(self) -> None:
-        """Say that nothing more comes, and wait a little for the client to close.
+        """Send the end of the stream, and wait a little for the client to close.
 
-        To close while it still sends would reset the connection, and with it what it was sent.
+        To close while the client still sends would reset the connection, and the client could lose
+        the answer.
         """
         self._deaf = True
-        if self.transport.can_write_eof():  # TLS cannot
+        if self.transport.can_write_eof():  # TLS has no such end
             try:
                 self.transport.write_eof()
             except OSError:
-                self.cut()  # the client was faster
+                self.cut()  # the client has closed already
                 return
         self.flow.resume_reading()
         self._crowd.move(self, Phase.END)

@@ -1,8 +1,8 @@
-"""All connections by what they wait for: who has waited too long, and who makes room.
+"""All connections by what they wait for: find those that are too slow, and make room.
 
-Every connection stands in one line for each phase it can be in, at the end when it enters that
-phase. So the first of a line has waited longest, and neither a deadline nor making room has to look
-at the others, however many there are. A byte that arrives moves nobody: only a finished part does.
+There is one line for each phase. A connection joins the end of a line when it enters that phase, so
+the first of a line has waited longest. Deadlines and making room only look at the first, however
+many connections there are. A single byte moves no connection; only a complete part does.
 """
 
 import logging
@@ -21,38 +21,38 @@ class Phase(Enum):
     """What a connection waits for."""
 
     HEAD = auto()
-    """The first line and the headers of a request; before that, its TLS handshake."""
+    """The first line and the headers of a request, or the TLS handshake before them."""
     BODY = auto()
     """The body of a request, or the rest of it."""
     ANSWER = auto()
-    """Us: a request is being answered, or a stream is open."""
+    """The server: it answers a request, or a stream is open."""
     SEND = auto()
-    """The client, to take what it was sent."""
+    """The client, which has to read what was sent to it."""
     IDLE = auto()
-    """The next request, of which there is no byte yet."""
+    """The first byte of the next request."""
     END = auto()
-    """The client, to close; it was sent all that it gets."""
+    """The client, which has to close; it was sent its last answer."""
 
 
 class Member(Protocol):
-    """What the crowd knows of a connection."""
+    """A connection, as the crowd sees it."""
 
     phase: Phase | None
-    """Set by the crowd alone; None outside of it."""
+    """Only the crowd sets it; None if the connection is not in the crowd."""
 
     def expire(self) -> None:
-        """End it, since it took too long."""
+        """End the connection because it took too long."""
 
     def cut(self) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
 
 
 _ENDING: Final = (Phase.HEAD, Phase.BODY, Phase.SEND, Phase.IDLE, Phase.END)
-"""Phases in which it is the client that keeps us waiting."""
+"""Phases in which the server waits for the client."""
 
 
 class Crowd:
-    """The connections of one server, of which there are at most `most`."""
+    """The connections of one server, at most `most`."""
 
     def __init__(
         self, bounds: Bounds, most: int, monotonic: Callable[[], float] = time.monotonic
@@ -78,7 +78,7 @@ class Crowd:
         return iter([member for line in self._lines.values() for member in line])
 
     def add(self, member: Member) -> None:
-        """Take in a new connection, and let another make room for it if there is none."""
+        """Add a new connection; close another one if there is no room."""
         while self._size >= self.most:
             self.make_room()
         self._size += 1
@@ -86,7 +86,7 @@ class Crowd:
         self._lines[Phase.HEAD][member] = self._monotonic()
 
     def move(self, member: Member, phase: Phase) -> None:
-        """Let a connection enter a phase; one that is in it already keeps its time."""
+        """Move a connection to a phase; if it is in that phase already, its time goes on."""
         if member.phase is None or member.phase is phase:
             return
         del self._lines[member.phase][member]
@@ -94,14 +94,14 @@ class Crowd:
         self._lines[phase][member] = self._monotonic()
 
     def remove(self, member: Member) -> None:
-        """Forget a connection, if it is known."""
+        """Remove a connection if it is in the crowd."""
         if member.phase is not None:
             del self._lines[member.phase][member]
             member.phase = None
             self._size -= 1
 
     def sweep(self, most: int) -> bool:
-        """End connections that have taken too long, at most so many; tell whether more have."""
+        """End at most `most` connections that took too long; tell whether there are more."""
         now = self._monotonic()
         for phase, seconds in self._seconds.items():
             line = self._lines[phase]
@@ -116,7 +116,7 @@ class Crowd:
         return False
 
     def _expire(self, member: Member) -> None:
-        """Let a connection tell its client; cut it if there is nothing to tell."""
+        """Let a connection answer its client; cut it if it has nothing to answer."""
         phase = member.phase
         try:
             member.expire()
@@ -126,7 +126,7 @@ class Crowd:
             self._cut(member)
 
     def make_room(self) -> None:
-        """Close the connection that has kept us waiting longest, else the longest answer."""
+        """Close the connection that keeps the server waiting longest, or else the oldest answer."""
         if not self._size:
             return
         waiting = [self._lines[phase] for phase in _ENDING if self._lines[phase]]

@@ -12,4 +12,4 @@ HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""An answer that sets one of them itself keeps its own."""
+"""Defaults: an answer may set its own value for any of them."""

@@ -1,4 +1,4 @@
-"""Names and addresses: what a Host header says, and what leads to this machine alone."""
+"""Host names and addresses: read a Host header, and recognise this machine's own names."""
 
 import ipaddress
 import socket
@@ -17,7 +17,7 @@ def host_name(header: str) -> str:
 
 
 def is_address(name: str) -> bool:
-    """Tell whether a name is an address, which cannot be made to lead elsewhere."""
+    """Tell whether a name is an IP address, which DNS cannot redirect."""
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -25,14 +25,14 @@ def is_address(name: str) -> bool:
     return True
 
 
-@lru_cache(1_000)  # asked for every request
+@lru_cache(1_000)  # called for every request
 def is_loopback(name: str) -> bool:
-    """Tell whether a name is one of this machine's own names for itself."""
+    """Tell whether a name is localhost or a loopback address."""
     return name == "localhost" or (is_address(name) and ipaddress.ip_address(name).is_loopback)
 
 
 def is_local(host: str) -> bool:
-    """Tell whether who listens on `host` is reached from this machine alone.
+    """Tell whether a server that listens on `host` can be reached from this machine only.
 
     Raises
     ------

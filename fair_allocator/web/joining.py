@@ -1,14 +1,14 @@
 """A transport that sends the head of an answer together with the beginning of its body.
 
-uvicorn writes them one after the other, which is a system call more for every answer, and one more
-moment in which the decision loop takes the interpreter.
+uvicorn writes them one after the other. That costs each answer one more system call, during which
+the decision loop may take the interpreter.
 """
 
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 _MOST: Final = 65_536
-"""Bytes of a body that are copied to be sent with its head; a copy of more costs too much."""
+"""The longest piece of a body to copy behind its head; to copy more costs too much."""
 
 if TYPE_CHECKING:
     _Base = asyncio.Transport
@@ -17,7 +17,7 @@ else:
 
 
 class Joining(_Base):
-    """Holds back a head until the body comes, or the event loop's next turn; all else goes on."""
+    """Holds a head back until the body comes or the event loop's next turn; passes all else on."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
@@ -29,7 +29,7 @@ class Joining(_Base):
         return getattr(self._transport, name)
 
     def answer_ended(self) -> None:
-        """Hear that what is written next is a head."""
+        """Note that the next write begins with a head."""
         self._at_head = True
 
     def write(self, data: Any) -> None:

@@ -1,23 +1,23 @@
-"""The listening socket, apart from the server, which takes long to load."""
+"""The listening socket. It has its own module because the server's module loads slowly."""
 
 import socket
 from typing import Final
 
 BACKLOG: Final = 1_024
-"""Connections that the kernel keeps for us; beyond it, it lets clients try again after a second."""
+"""Connections that the kernel queues. Clients beyond that must try again after a second."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Listen on an address; 0 takes any port that is free.
+    """Listen on an address; port 0 means any free port.
 
     Raises
     ------
     OSError
-        If nobody can listen there, or somebody does.
+        If the address cannot be used, or another process listens there.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Only where the protocol is named does asyncio send small pieces at once: else the second part
-    # of an answer waits 40 ms for the client to confirm the first.
+    # asyncio sets TCP_NODELAY only if the protocol is named. Without it, the second part of an
+    # answer would wait 40 ms for the client to confirm the first.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""Errors as problem+json (RFC 9457), and nothing in them that the client sent."""
+"""Errors as problem+json (RFC 9457); they never repeat what the client sent."""
 
 import json
 from collections.abc import Mapping
@@ -11,18 +11,18 @@ CONTENT_TYPE: Final = "application/problem+json"
 
 
 class Problem(Exception):
-    """A request that is not served, and why.
+    """The reason why a request is not served, raised by the code that refuses it.
 
     Parameters
     ----------
     status
         The HTTP status.
     detail
-        What is wrong with this request, in a sentence; "" says no more than the status does.
+        What is wrong with this request, in a sentence; "" if the status says enough.
     title
-        What is wrong in general; the status in words unless given.
+        What is wrong in general; by default the status in words.
     headers
-        Of the answer, besides its type.
+        Headers of the answer, besides its type.
     members
         Further members of the object, such as ``field`` and ``reason``.
     """
@@ -55,7 +55,7 @@ class Problem(Exception):
         return known | self.members
 
     def body(self) -> bytes:
-        """Return the same as JSON."""
+        """Return the object as JSON."""
         return json.dumps(self.content(), separators=(",", ":")).encode() + b"\n"
 
     def response(self) -> Response:

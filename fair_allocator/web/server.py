@@ -1,7 +1,7 @@
-"""The server: one port, one thread, one event loop; signals and logging are left alone.
+"""The server: one port, one thread, one event loop. It changes neither signals nor logging.
 
-It accepts by itself, a few connections a turn: asyncio would accept as many as wait before it looks
-at anything else, and counts a connection only after its TLS handshake.
+The server accepts connections itself, a few in each turn of the event loop. asyncio would accept
+all that wait before it does anything else, and count a connection only after its TLS handshake.
 """
 
 import asyncio
@@ -26,17 +26,17 @@ from fair_allocator.web.tls import Tls
 logger = logging.getLogger(__name__)
 
 ACCEPTS: Final = 32
-"""Connections accepted in one turn of the event loop, which then looks after the others."""
+"""Connections to accept in one turn of the event loop, before it serves the others."""
 
 SWEPT: Final = 32
-"""Connections that are ended in one turn because they took too long."""
+"""The most slow connections to end in one turn."""
 
 SWEEP_SECONDS: Final = 0.2
-"""Between two looks at who has taken too long."""
+"""How often to look for connections that took too long."""
 
 
 class Server:
-    """Serves an application on a socket that listens already, see `listening`."""
+    """Serves an application on a listening socket, see `listening`."""
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The address of the server."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'http' if self._tls is None else 'https'}://{host}:{self.port}/"
 
     @property
     def connections(self) -> int:
-        """How many there are now."""
+        """How many connections there are now."""
         return len(self._crowd)
 
     @contextmanager
@@ -78,13 +78,13 @@ class Server:
 
 
 def _most_connections(bounds: Bounds) -> int:
-    """Return how many connections there may be: half of all files are left to the rest."""
+    """Return the limit of connections; at least half of the file descriptors stay free."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return bounds.connections if files < 0 else max(1, min(bounds.connections, files // 2))
 
 
 class _Serving:
-    """What happens on the server's thread."""
+    """The part of the server that runs on its own thread."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class _Serving:
     # -- for other threads --------------------------------------------------------------------
 
     def run(self) -> None:
-        """Serve until it is stopped."""
+        """Serve until `stop` is called."""
         try:
             with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
                 runner.run(self._serve())
@@ -133,13 +133,13 @@ class _Serving:
             self._started.set()
 
     def wait_until_started(self) -> None:
-        """Return when requests are answered; raise what prevents it."""
+        """Wait until the server answers requests; raise if it could not start."""
         self._started.wait()
         if self._failure is not None:
             raise RuntimeError("the server could not be started") from self._failure
 
     def stop(self) -> None:
-        """Let it end."""
+        """Ask the server to end."""
         with contextlib.suppress(RuntimeError):  # the loop is closed, after a failure
             self._loop.call_soon_threadsafe(self._ending.set)
 
@@ -166,14 +166,14 @@ class _Serving:
             self._loop.add_reader(self._listener, self._accept)
 
     def _accept(self) -> None:
-        """Take in a few of those who wait."""
+        """Accept a few of the waiting connections."""
         for _ in range(ACCEPTS):
             try:
                 client, _address = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                # Files are short, and others take them: give one back, and come again.
+                # Too few file descriptors: close a connection, and try again soon.
                 logger.warning("a connection could not be accepted: %s", error.strerror)
                 self._crowd.make_room()
                 self._loop.remove_reader(self._listener)
@@ -188,7 +188,7 @@ class _Serving:
             task.add_done_callback(self._connecting.discard)
 
     async def _connect(self, connection: Connection, client: socket.socket) -> None:
-        """Make an accepted connection one of the event loop's, after its TLS handshake."""
+        """Hand an accepted connection to the event loop, after its TLS handshake."""
         try:
             tls = None if self._tls is None else self._tls.context()
             handshake = self._bounds.head_seconds if tls else None
@@ -203,7 +203,7 @@ class _Serving:
             self._crowd.remove(connection)
 
     async def _end(self) -> None:
-        """Let answers under way end, and then everything."""
+        """Let answers under way end, then close all connections and cancel what is left."""
         if self._state.tasks:
             await asyncio.wait(set(self._state.tasks), timeout=self._bounds.end_seconds)
         for connection in self._crowd:

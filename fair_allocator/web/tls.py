@@ -1,4 +1,4 @@
-"""TLS by certificate files, which are loaded again when they change."""
+"""TLS with certificate files that are loaded again when they change."""
 
 import logging
 import ssl
@@ -12,14 +12,14 @@ from fair_allocator.errors import ConfigurationError
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 1.0
-"""Between two looks at whether the files have changed."""
+"""How often to check whether the files have changed."""
 
 
 class Tls:
     """A certificate with its chain and its key, both in PEM.
 
-    Connections that are open keep the certificate they began with. Files that cannot be loaded,
-    or do not belong together yet, are reported, and the old certificate is used.
+    Open connections keep their certificate. If changed files cannot be loaded, or do not belong
+    together yet, an error is logged and the old certificate stays in use.
 
     Raises
     ------
@@ -41,7 +41,7 @@ class Tls:
         self._context = self._load()
 
     def context(self) -> ssl.SSLContext:
-        """Return what the next connection is to use."""
+        """Return the context for the next connection."""
         now = self._monotonic()
         if now - self._looked >= LOOK_SECONDS:
             self._looked = now
@@ -75,7 +75,7 @@ class Tls:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
         try:
-            # A password that is asked for on the terminal would stop the service.
+            # Without this, OpenSSL would ask for a password on the terminal and block the service.
             context.load_cert_chain(self._certificate, self._key, password=lambda: "")
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)

@@ -26,14 +26,14 @@ from fair_allocator.errors import ConfigurationError
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 1.0
-"""Between two looks at whether the file has changed."""
+"""How often to check whether the file has changed."""
 
 MOST_BYTES: Final = 1_000_000
 _DIGEST: Final = "sha256:"
 
 
 class Right(StrEnum):
-    """What a client may do; none of them includes another."""
+    """What a client may do; no right includes another."""
 
     READ = "read"
     """See metrics, pools and assignments."""
@@ -45,7 +45,7 @@ class Right(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token by its digest, and what it is good for."""
+    """A token: its name, its rights and its digest."""
 
     name: str
     rights: frozenset[Right]
@@ -58,20 +58,20 @@ class Token:
 
 
 def digest_of(secret: str) -> bytes:
-    """Return what is kept of a token: it does not tell the token."""
+    """Return the digest of a token; only the digest is kept, never the token."""
     return sha256(secret.encode()).digest()
 
 
 class Tokens:
-    """Every token that is known: some that are given, and those of a file.
+    """All known tokens: those given by the caller, and those of a file.
 
-    A file that becomes unreadable or wrong is reported, and the tokens it had before stay: a
-    slip of the editor locks nobody out. An empty file takes all its tokens away.
+    If the file becomes unreadable or wrong, an error is logged and the old tokens stay valid, so
+    that a typing mistake locks no client out. An empty file removes all its tokens.
 
     Raises
     ------
     ConfigurationError
-        If the file cannot be read, or a line of it makes no sense.
+        If the file cannot be read, or one of its lines makes no sense.
     """
 
     def __init__(
@@ -97,9 +97,9 @@ class Tokens:
         return self._file is not None or bool(self._given)
 
     def find(self, secret: str) -> Token | None:
-        """Return the token that a client sent, None if it is none of ours.
+        """Return the token that a client sent, None if it is not known.
 
-        It takes as long whichever it is, and whether it is one.
+        The search takes the same time for every secret, known or not.
         """
         self._look()
         digest, found = digest_of(secret), None
@@ -127,7 +127,7 @@ class Tokens:
 
 
 def _version(file: Path) -> tuple[int, ...] | None:
-    """Return what changes when the file does, None if it is not there."""
+    """Return numbers that change whenever the file does, None if there is no file."""
     try:
         known = file.stat()
     except OSError:
@@ -158,7 +158,7 @@ def _read(file: Path) -> tuple[Token, ...]:
 
 
 def _parse(line: str) -> Token:
-    """Return the token of a line; no message repeats what may be a secret."""
+    """Return the token of a line; error messages never repeat a possible secret."""
     parts = line.split(None, 2)
     if len(parts) != 3:
         raise ValueError("must be a name, rights and a token, with blanks between them")
