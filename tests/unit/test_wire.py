@@ -30,7 +30,7 @@ def assignments(draw: st.DrawFn, arms: list[str]) -> Assignment:
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_an_assignment_is_what_its_model_says(data: st.DataObject) -> None:
     pool, arms = data.draw(NAMES), data.draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
     made = data.draw(assignments(arms))
