@@ -21,16 +21,20 @@ def add(subparsers: Subparsers) -> None:
         "ask --pool tasks --id r1 --eligible ann,bob --slots 2",
         run,
     )
-    parser.add_argument("--pool", required=True, metavar="NAME")
+    parser.add_argument("--pool", required=True, metavar="NAME", help="the pool's name")
     parser.add_argument(
-        "--id", dest="request_id", metavar="ID", help="of the request; left out, a new one"
+        "--id", dest="request_id", metavar="ID", help="the request's id (a new one if left out)"
     )
     who = parser.add_mutually_exclusive_group()
-    who.add_argument("--eligible", metavar="ARM,ARM", help="the arms that can take it")
+    who.add_argument("--eligible", metavar="ARM,ARM", help="the arms that can take the request")
     who.add_argument("--needs", metavar="TAGS", help='tags an arm must have: "french & !trainee"')
-    parser.add_argument("--slots", type=int, metavar="N", help="how many arms it wants")
+    parser.add_argument("--slots", type=int, metavar="N", help="how many arms the request wants")
     parser.add_argument(
-        "--wait", type=float, default=10.0, metavar="SECONDS", help="for the answer (10)"
+        "--wait",
+        type=float,
+        default=10.0,
+        metavar="SECONDS",
+        help="how long to wait for the answer (10)",
     )
     add_server(parser)
     add_json(parser)

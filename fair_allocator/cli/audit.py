@@ -52,7 +52,7 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--partial",
         action="store_true",
-        help="the records begin in the middle: of a larger log, or with imported pools",
+        help="accept records that begin in the middle of a log, or with imported pools",
     )
     parser.add_argument(
         "--verify-key", metavar="PUBLIC", help="check the seals with this public key, in base64"
@@ -63,7 +63,7 @@ def add(subparsers: Subparsers) -> None:
         nargs="+",
         default=[],
         metavar="FILE",
-        help="what `seal` wrote: the records must be those that were sealed",
+        help="the seals that `seal` wrote; the records must match them",
     )
     parser.add_argument(
         "--replay",

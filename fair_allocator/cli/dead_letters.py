@@ -88,7 +88,7 @@ def add(subparsers: Subparsers) -> None:
         "dead-letters list --reason unknown-pool",
         run_list,
     )
-    listing.add_argument("--all", action="store_true", help="also those that were sent again")
+    listing.add_argument("--all", action="store_true", help="also show those that were sent again")
     replay = add_command(
         actions,
         "replay",
@@ -106,7 +106,7 @@ def add(subparsers: Subparsers) -> None:
     for each in (listing, replay):
         add_config(each)
         each.add_argument("--reason", choices=[reason.value for reason in Refusal])
-        each.add_argument("--pool", metavar="NAME")
+        each.add_argument("--pool", metavar="NAME", help="only those of this pool")
         add_json(each)
 
 

@@ -61,13 +61,22 @@ def add(subparsers: Subparsers) -> None:
         help="which world to play: workers with skills, shifts and declines, users of a cell, or "
         "workers who can take any task; crowd unless given, plain with --load-only",
     )
-    option("--requests", type=_count, metavar="N", help="how many")
+    option("--requests", type=_count, metavar="N", help="how many requests to play")
     option("--seed", type=int, default=SEED, help=f"determines the world; {SEED} unless given")
-    option("--rate", type=_rate, metavar="R", help=f"a second; else it takes {SECONDS} seconds")
-    option("--fast", action="store_true", help="as many requests a second as there can be")
-    option("--log", type=Path, metavar="PATH", help="a new log file, to be kept")
-    option("--keep", action="store_true", help="keep the log without --log, and say where it is")
-    option("--plot", type=_picture, metavar="PATH", help="where to draw it, .png or .svg")
+    option(
+        "--rate",
+        type=_rate,
+        metavar="R",
+        help=f"requests per second (default: so that it takes {SECONDS} seconds)",
+    )
+    option("--fast", action="store_true", help="play as fast as possible")
+    option("--log", type=Path, metavar="PATH", help="write the log to this new file, and keep it")
+    option(
+        "--keep",
+        action="store_true",
+        help="keep the log although there is no --log, and print its path",
+    )
+    option("--plot", type=_picture, metavar="PATH", help="where to draw the picture, .png or .svg")
     option("--no-plot", action="store_true", help="draw nothing")
     option(
         "--load-only",

@@ -32,7 +32,10 @@ def add(subparsers: Subparsers) -> None:
     )
     add_config(parser)
     parser.add_argument(
-        "--out", default="-", metavar="FILE", help='where to; "-": standard output (the default)'
+        "--out",
+        default="-",
+        metavar="FILE",
+        help='the file to write; "-": standard output (the default)',
     )
 
 

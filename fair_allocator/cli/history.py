@@ -38,7 +38,7 @@ def add(subparsers: Subparsers) -> None:
         run,
     )
     add_config(parser)
-    parser.add_argument("--pool", required=True, metavar="NAME")
+    parser.add_argument("--pool", required=True, metavar="NAME", help="the pool's name")
     add_json(parser)
 
 

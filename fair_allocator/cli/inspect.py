@@ -43,8 +43,8 @@ def add(subparsers: Subparsers) -> None:
         run,
     )
     add_config(parser)
-    parser.add_argument("--partition", type=int, metavar="N", help="only this one")
-    parser.add_argument("--pool", metavar="NAME", help="only this one, with its arms")
+    parser.add_argument("--partition", type=int, metavar="N", help="show only this partition")
+    parser.add_argument("--pool", metavar="NAME", help="show only this pool, with its arms")
     add_json(parser)
 
 

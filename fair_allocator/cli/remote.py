@@ -55,22 +55,24 @@ def add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--url",
         metavar="URL",
-        help=f"of the service or a gateway (or {URL_VARIABLE}; else {USUAL_URL})",
+        help=f"address of the service or a gateway (or set {URL_VARIABLE}; default {USUAL_URL})",
     )
     parser.add_argument(
         "--token-file",
         type=Path,
         metavar="FILE",
-        help=f"has the token that the server wants (or {TOKEN_VARIABLE} is it)",
+        help=f"a file with the token for the server (or set {TOKEN_VARIABLE} to the token)",
     )
 
 
 def add_request(parser: argparse.ArgumentParser) -> None:
     """Add the options that name an assignment: its pool, request and arm."""
-    parser.add_argument("--pool", required=True, metavar="NAME")
-    parser.add_argument("--id", dest="request_id", required=True, metavar="ID", help="the request")
+    parser.add_argument("--pool", required=True, metavar="NAME", help="the pool's name")
     parser.add_argument(
-        "--arm", metavar="NAME", help="whose it is, where the request was given to several"
+        "--id", dest="request_id", required=True, metavar="ID", help="the request's id"
+    )
+    parser.add_argument(
+        "--arm", metavar="NAME", help="which arm is meant, if the request was given to several"
     )
 
 

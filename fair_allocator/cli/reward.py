@@ -18,7 +18,9 @@ def add(subparsers: Subparsers) -> None:
         run,
     )
     add_request(parser)
-    parser.add_argument("--value", required=True, type=float, metavar="NUMBER", help="in [0, 1]")
+    parser.add_argument(
+        "--value", required=True, type=float, metavar="NUMBER", help="the reward, in [0, 1]"
+    )
     add_server(parser)
     add_json(parser)
 

@@ -39,7 +39,7 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--accept-offsets",
         action="store_true",
-        help="go on from the journal's offsets although the log's committed ones were moved",
+        help="continue at the offsets of the journal, although the committed offsets were moved",
     )
 
 

@@ -19,7 +19,7 @@ def add(subparsers: Subparsers) -> None:
         "schema --asyncapi > asyncapi.json",
         run,
     )
-    parser.add_argument("--asyncapi", action="store_true", help="describe the topics, too")
+    parser.add_argument("--asyncapi", action="store_true", help="also describe the topics")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -55,10 +55,10 @@ def _add_stream(kinds: Subparsers, topic: str) -> None:
         f"send {topic} --ndjson {topic}.ndjson",
         run_stream,
     )
-    parser.add_argument("--ndjson", required=True, metavar="FILE", help='"-": standard input')
     parser.add_argument(
-        "--skip-bad", action="store_true", help="leave bad lines out and count them"
+        "--ndjson", required=True, metavar="FILE", help='the file to read; "-": standard input'
     )
+    parser.add_argument("--skip-bad", action="store_true", help="skip bad lines, and count them")
     add_common(parser, topic)
 
 

@@ -26,10 +26,13 @@ def add_common(parser: argparse.ArgumentParser, topic: str) -> None:
     add_config(parser)
     add_json(parser)
     parser.add_argument(
-        "--partition", type=int, metavar="N", help='where to, if log.partitioner is "none"'
+        "--partition",
+        type=int,
+        metavar="N",
+        help='the partition to send to, if log.partitioner is "none"',
     )
     parser.add_argument(
-        "--create", action="store_true", help="make the embedded log if there is none yet"
+        "--create", action="store_true", help="create the embedded log if it does not exist"
     )
     parser.set_defaults(topic=topic)
 
@@ -43,14 +46,16 @@ def _add_request(kinds: Subparsers, run: Run) -> None:
         "send request --pool tasks --id r1 --eligible ann bob --slots 2",
         run,
     )
-    parser.add_argument("--pool", required=True, metavar="NAME")
+    parser.add_argument("--pool", required=True, metavar="NAME", help="the pool's name")
     parser.add_argument(
-        "--id", dest="request_id", metavar="ID", help="of the request; left out, a new one"
+        "--id", dest="request_id", metavar="ID", help="the request's id (a new one if left out)"
     )
     who = parser.add_mutually_exclusive_group()
-    who.add_argument("--eligible", nargs="+", metavar="ARM", help="the arms that can take it")
+    who.add_argument(
+        "--eligible", nargs="+", metavar="ARM", help="the arms that can take the request"
+    )
     who.add_argument("--needs", metavar="TAGS", help='tags an arm must have: "french & !trainee"')
-    parser.add_argument("--slots", type=int, metavar="N", help="how many arms it wants")
+    parser.add_argument("--slots", type=int, metavar="N", help="how many arms the request wants")
     add_common(parser, "requests")
     parser.set_defaults(event=_request)
 
@@ -74,7 +79,9 @@ def _add_reward(kinds: Subparsers, run: Run) -> None:
         run,
     )
     _add_assignment(parser)
-    parser.add_argument("--value", required=True, type=float, metavar="NUMBER", help="in [0, 1]")
+    parser.add_argument(
+        "--value", required=True, type=float, metavar="NUMBER", help="the reward, in [0, 1]"
+    )
     add_common(parser, "rewards")
     parser.set_defaults(
         event=lambda arguments: {**_assignment(arguments), "value": arguments.value}
@@ -96,10 +103,12 @@ def _add_decline(kinds: Subparsers, run: Run) -> None:
 
 
 def _add_assignment(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--pool", required=True, metavar="NAME")
-    parser.add_argument("--id", dest="request_id", required=True, metavar="ID", help="the request")
+    parser.add_argument("--pool", required=True, metavar="NAME", help="the pool's name")
     parser.add_argument(
-        "--arm", metavar="NAME", help="whose it is, where the request was given to several"
+        "--id", dest="request_id", required=True, metavar="ID", help="the request's id"
+    )
+    parser.add_argument(
+        "--arm", metavar="NAME", help="which arm is meant, if the request was given to several"
     )
 
 
@@ -118,7 +127,7 @@ def _add_control(kinds: Subparsers, run: Run) -> None:
         "send control --pool tasks --action configure --arm ann=0.2 --arm bob=1/4 --tolerance 1",
         run,
     )
-    parser.add_argument("--pool", required=True, metavar="NAME")
+    parser.add_argument("--pool", required=True, metavar="NAME", help="the pool's name")
     parser.add_argument(
         "--action",
         required=True,
@@ -128,36 +137,61 @@ def _add_control(kinds: Subparsers, run: Run) -> None:
         "--arm",
         action="append",
         metavar="NAME[=QUOTA]",
-        help="such as bob=1/4, or bob where no quota is set; repeat it",
+        help="an arm with its quota, such as bob=1/4, or only its name; can be repeated",
     )
-    parser.add_argument("--by", metavar="NAME", help="who sends it, for `history`")
-    arms = parser.add_argument_group("of the arms that set-arm names")
-    arms.add_argument("--cap", metavar="SHARE", help='most share, or "none"')
-    arms.add_argument("--tag", action="append", metavar="TAG", help="repeat it")
-    either = parser.add_argument_group("of a pool or of the arms that set-arm names")
-    either.add_argument("--max-open", metavar="N", help='open assignments of an arm, or "none"')
-    pool = parser.add_argument_group("of a pool")
-    pool.add_argument("--tolerance", metavar="PULLS", help="by how many an arm may fall short")
-    pool.add_argument("--rule", choices=("auto", "max-deficit", "earliest-deadline", "none"))
-    pool.add_argument("--learner", metavar="NAME", help="what fills the free rounds")
+    parser.add_argument("--by", metavar="NAME", help="who sends this control, shown by `history`")
+    arms = parser.add_argument_group("settings of the arms that set-arm names")
+    arms.add_argument(
+        "--cap", metavar="SHARE", help='the largest share that the arm may get, or "none"'
+    )
+    arms.add_argument(
+        "--tag", action="append", metavar="TAG", help="a tag of the arm; can be repeated"
+    )
+    either = parser.add_argument_group("settings of a pool or of the arms that set-arm names")
+    either.add_argument(
+        "--max-open", metavar="N", help='how many open assignments an arm may have, or "none"'
+    )
+    pool = parser.add_argument_group("settings of a pool")
+    pool.add_argument("--tolerance", metavar="PULLS", help="how many pulls an arm may fall short")
+    pool.add_argument(
+        "--rule",
+        choices=("auto", "max-deficit", "earliest-deadline", "none"),
+        help="the rule that keeps the promise",
+    )
+    pool.add_argument("--learner", metavar="NAME", help="the learner that fills the free rounds")
     pool.add_argument(
         "--learner-parameter",
         action="append",
         type=_parameter,
         metavar="KEY=NUMBER",
-        help="of the learner; repeat it",
+        help="a parameter of the learner; can be repeated",
     )
-    pool.add_argument("--requests", choices=("plain", "any"), help="whether they may name arms")
-    pool.add_argument("--bank", type=int, metavar="PULLS", help="how many in advance count")
-    pool.add_argument("--reward-timeout", type=float, metavar="SECONDS")
-    pool.add_argument("--default-reward", type=float, metavar="NUMBER", help="at the timeout")
-    pool.add_argument("--when-busy", choices=("wait", "refuse"), help="if nobody can take it")
-    pool.add_argument("--wait-timeout", type=float, metavar="SECONDS")
+    pool.add_argument(
+        "--requests", choices=("plain", "any"), help="whether requests may name arms and slots"
+    )
+    pool.add_argument(
+        "--bank", type=int, metavar="PULLS", help="how many pulls in advance still count"
+    )
+    pool.add_argument(
+        "--reward-timeout", type=float, metavar="SECONDS", help="how long a reward may take"
+    )
+    pool.add_argument(
+        "--default-reward",
+        type=float,
+        metavar="NUMBER",
+        help="the reward that counts after the timeout",
+    )
+    pool.add_argument(
+        "--when-busy", choices=("wait", "refuse"), help="what happens if no arm can take a request"
+    )
+    pool.add_argument(
+        "--wait-timeout", type=float, metavar="SECONDS", help="how long a request may wait"
+    )
     pool.add_argument(
         "--reassign",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="decide again when an arm declines or its time is up",
+        help="give a request to another arm if one declines it or lets its time run out",
     )
     add_common(parser, "controls")
     parser.set_defaults(event=lambda arguments: {**_control(arguments), **_by(arguments)})

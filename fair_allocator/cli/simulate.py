@@ -42,7 +42,7 @@ def _add_paper(kinds: Subparsers) -> None:
         "simulate paper --runs 20 --processes 2 --out paper",
         _paper,
     )
-    parser.add_argument("--figure", choices=FIGURES, help="make this one only")
+    parser.add_argument("--figure", choices=FIGURES, help="make only this figure")
     parser.add_argument(
         "--runs",
         type=at_least(2),
@@ -62,7 +62,7 @@ def _add_paper(kinds: Subparsers) -> None:
         "--engine",
         choices=("auto", "core", "vectorised"),
         default="auto",
-        help="what plays; the numbers are the same, the core takes far longer (%(default)s)",
+        help="which code plays; the numbers are the same, the core is far slower (%(default)s)",
     )
 
 
@@ -81,7 +81,7 @@ def _add_instance(kinds: Subparsers) -> None:
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="the instance in TOML")
     parser.add_argument(
-        "--runs", type=at_least(2), metavar="N", help="how many (else what the file says)"
+        "--runs", type=at_least(2), metavar="N", help="how many runs (default: as the file says)"
     )
     _add_common(parser, "instance", seed=None)
 
@@ -117,7 +117,7 @@ def _add_advise(kinds: Subparsers) -> None:
         "--horizon", type=at_least(10), default=20_000, metavar="T", help="rounds (%(default)s)"
     )
     parser.add_argument(
-        "--runs", type=at_least(2), default=20, metavar="N", help="how many (%(default)s)"
+        "--runs", type=at_least(2), default=20, metavar="N", help="how many runs (%(default)s)"
     )
     _add_common(parser, "advice")
 
@@ -125,17 +125,25 @@ def _add_advise(kinds: Subparsers) -> None:
 def _add_common(parser: argparse.ArgumentParser, out: str, seed: int | None = SEED) -> None:
     known = "what the file says" if seed is None else seed
     parser.add_argument(
-        "--seed", type=parse_seed, default=seed, metavar="N", help=f"of all chance (else {known})"
+        "--seed",
+        type=parse_seed,
+        default=seed,
+        metavar="N",
+        help=f"the seed of all random numbers (default: {known})",
     )
     parser.add_argument(
         "--processes",
         type=at_least(1),
         default=1,
         metavar="N",
-        help="how many to play in (%(default)s)",
+        help="how many processes play (%(default)s)",
     )
     parser.add_argument(
-        "--out", type=Path, default=Path(out), metavar="DIR", help="where to write (%(default)s)"
+        "--out",
+        type=Path,
+        default=Path(out),
+        metavar="DIR",
+        help="the folder to write to (%(default)s)",
     )
 
 

@@ -48,7 +48,7 @@ def add(kinds: Subparsers) -> None:
     parser.add_argument(
         "--quota",
         metavar="R",
-        help="of each worker: 0.005 or 1/200 (half of the slots, evenly: 0.5 / workers)",
+        help="the quota of each worker: 0.005 or 1/200 (default: 0.5 / workers)",
     )
     parser.add_argument(
         "--same-target",

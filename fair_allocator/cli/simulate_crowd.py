@@ -54,7 +54,10 @@ def add(kinds: Subparsers) -> None:
         help="probability that a worker is there for a request (%(default)s)",
     )
     parser.add_argument(
-        "--quota", default="0.01", metavar="R", help="of each worker: 0.01 or 1/100 (%(default)s)"
+        "--quota",
+        default="0.01",
+        metavar="R",
+        help="the quota of each worker: 0.01 or 1/100 (%(default)s)",
     )
     parser.add_argument(
         "--same-target",

@@ -52,7 +52,11 @@ def add_numbers(parser: argparse.ArgumentParser, *numbers: tuple[str, int, int, 
 def add_outcome(parser: argparse.ArgumentParser) -> None:
     """Declare the options for the seed, the picture and JSON."""
     parser.add_argument(
-        "--seed", type=parse_seed, default=SEED, metavar="N", help="of all chance (%(default)s)"
+        "--seed",
+        type=parse_seed,
+        default=SEED,
+        metavar="N",
+        help="the seed of all random numbers (%(default)s)",
     )
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw a picture, .png or .svg")
     add_json(parser)

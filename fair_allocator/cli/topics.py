@@ -31,7 +31,7 @@ def add(subparsers: Subparsers) -> None:
         "topics --create --config fair-allocator.toml",
         run,
     )
-    parser.add_argument("--create", action="store_true", help="make the topics that are missing")
+    parser.add_argument("--create", action="store_true", help="create the topics that are missing")
     add_config(parser)
     add_json(parser)
 

@@ -35,10 +35,12 @@ def add(subparsers: Subparsers) -> None:
         "watch --pool tasks",
         run,
     )
-    parser.add_argument("--pool", metavar="NAME", help="only this one, with its arms")
-    parser.add_argument("--search", default="", metavar="TEXT", help="only pools named like this")
+    parser.add_argument("--pool", metavar="NAME", help="show only this pool, with its arms")
     parser.add_argument(
-        "--every", type=float, default=2.0, metavar="SECONDS", help="between two looks (2)"
+        "--search", default="", metavar="TEXT", help="show only pools whose names contain this"
+    )
+    parser.add_argument(
+        "--every", type=float, default=2.0, metavar="SECONDS", help="seconds between two looks (2)"
     )
     parser.add_argument("--once", action="store_true", help="look once")
     add_server(parser)
