@@ -1,4 +1,4 @@
-"""Texts as bytes and in words.
+"""Names and numbers: to UTF-8 and back, and in plain words.
 
 Names come as JSON, in which a lone half of a surrogate pair is valid. UTF-8 has no bytes for it
 unless it is asked to let surrogates pass, so every name is converted here.

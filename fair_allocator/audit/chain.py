@@ -20,7 +20,7 @@ Blame = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What the chain of a partition is known to be after so many records.
+    """The known hash of a partition's chain after its first `records` records.
 
     Attributes
     ----------

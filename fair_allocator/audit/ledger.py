@@ -19,7 +19,7 @@ from fair_allocator.audit.statement import Statement
 from fair_allocator.audit.sums import QuotaSum
 
 _MANY: Final = 1_000
-"""Up to so many slots only arms with a quota above ``1 / _MANY`` can accrue a whole pull."""
+"""Up to this many slots, only arms with a quota above ``1 / _MANY`` can accrue a whole pull."""
 
 _HAIR: Final = Fraction(1, 1 << 64)
 """By how much the allocator may have rounded up what stays owed."""

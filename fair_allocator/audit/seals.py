@@ -30,7 +30,7 @@ class BadSeal(FairAllocatorError):
 
 
 class SealedHead(BaseModel):
-    """The chain of a partition after so many records."""
+    """The chain of a partition after its first `records` records."""
 
     partition: Annotated[int, Field(ge=0)]
     records: Annotated[int, Field(ge=0)]

@@ -22,7 +22,7 @@ def add(subparsers: Subparsers) -> None:
         run,
     )
     parser.add_argument("--pool", metavar="NAME", help="show only this pool")
-    parser.add_argument("--count", type=int, metavar="N", help="end after so many assignments")
+    parser.add_argument("--count", type=int, metavar="N", help="end after N assignments")
     parser.add_argument("--json", action="store_true", help="print one JSON object on each line")
     add_server(parser)
 

@@ -39,7 +39,7 @@ class Watchdog:
     Parameters
     ----------
     stuck_seconds
-        After so many seconds without a beat, the watchdog writes the stacks and exits 70.
+        After this many seconds without a beat, the watchdog writes the stacks and exits 70.
     drain_seconds
         How long the loop may take to end after the first signal. After that, the watchdog does the
         same.

@@ -31,7 +31,7 @@ class Allocator:
     token
         The bearer token, if the server requires one.
     timeout
-        An attempt fails after so many seconds without a byte from the server. The time that the
+        An attempt fails after this many seconds without a byte from the server. The time that the
         server was asked to wait does not count.
     retries
         How often to make a call again if the server cannot be reached or is too busy.

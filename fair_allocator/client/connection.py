@@ -31,7 +31,7 @@ class Connection:
     token
         The bearer token; None if the server requires none.
     timeout
-        An attempt fails after so many seconds without a byte from the server. The time that the
+        An attempt fails after this many seconds without a byte from the server. The time that the
         server was asked to wait does not count.
     connections
         How many connections may be open at the same time.

@@ -18,7 +18,7 @@ LONGEST_PAUSE: Final = 5.0
 """Seconds before the second attempt; the pause doubles with each attempt, up to the longest."""
 
 LONGEST_RETRY_AFTER: Final = 30.0
-"""If the server asks for a longer pause than so many seconds, the client does not retry."""
+"""If the server asks for a longer pause than this many seconds, the client does not retry."""
 
 BUSY: Final = 429
 FULL: Final = "too-many-waiting"

@@ -9,10 +9,10 @@ from fair_allocator.core.quotas import compare_sum_to_one
 from fair_allocator.core.safety import Line, is_safe
 
 PROMPT: Final = 256
-"""Up to so many arms, everything wanted is tried each time, one by one if needed."""
+"""Up to this many arms, everything wanted is tried each time, one by one if needed."""
 
 ATTEMPTS: Final = 16
-"""With more arms, at most so many states are tested each time that a change is tried."""
+"""With more arms, at most this many states are tested each time that a change is tried."""
 
 
 class Admission:

@@ -90,7 +90,7 @@ class Caps:
         self._steep = sorted(self.shares, key=lambda arm: (-self.shares[arm], arm))
 
     def _has_room(self, arm: int, clock: int, slots: int) -> bool:
-        """Tell whether the learner may choose the arm in a request of so many slots."""
+        """Tell whether the learner may choose the arm in a request with this number of slots."""
         base, slope, unit = self._lines[arm]
         accrued = base + slope * self._arms.own(arm, clock) + min(unit, slope * slots)
         return self._arms.pulls[arm] * unit < accrued

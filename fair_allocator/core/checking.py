@@ -108,7 +108,7 @@ def check_promise(
 
 
 def _check_staircase(lines: Sequence[Line]) -> None:
-    """Refuse a state that max deficit never leaves (docs/theory.md, theorem 3)."""
+    """Refuse a state that the rule max-deficit cannot produce (docs/theory.md, theorem 3)."""
     owed = sorted((Fraction(ahead, unit) for ahead, _, unit in lines if ahead > 0), reverse=True)
     count = sum(slope > 0 for _, slope, _ in lines)
     for place, ahead in enumerate(owed):

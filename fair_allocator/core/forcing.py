@@ -204,7 +204,7 @@ class MaxDeficit(Forcing):
             self._tournament().update(arm, round + 1)
 
     def _largest(self, played: int) -> int:
-        """Compare the owed arms' deficits after so many rounds, on a common scale."""
+        """Compare the owed arms' deficits after this number of rounds, on a common scale."""
         arms = self._arms
         best, best_deficit, best_unit = NOBODY, 0, 1
         for arm in self._owed:

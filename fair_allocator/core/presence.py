@@ -11,7 +11,7 @@ from fair_allocator.core.errors import InvalidPool, InvalidRequest, NobodyFree, 
 from fair_allocator.core.numbers import parse_whole
 
 FEW = 32
-"""Up to so many named arms are looked at one by one in a pool of any size."""
+"""Up to this many named arms are looked at one by one in a pool of any size."""
 
 
 MaxOpen = int | dict[str, int]

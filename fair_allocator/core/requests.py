@@ -222,7 +222,7 @@ class Requests:
     def close(
         self, assignment: Assignment, pick: Assignment, later: RewardOutcome, rounds: int
     ) -> None:
-        """Stop waiting for one of a request's rewards after so many rounds.
+        """Stop waiting for one of a request's rewards after this number of rounds.
 
         `later` is what becomes of a reward that comes for it from now on.
         """

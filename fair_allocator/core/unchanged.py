@@ -1,4 +1,4 @@
-"""Whether a change of a pool changes anything: a change to the same settings must be free."""
+"""Tells whether a change of a pool changes anything: the same settings again must cost nothing."""
 
 from collections.abc import Mapping
 from typing import Any

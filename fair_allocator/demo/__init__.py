@@ -1,1 +1,1 @@
-"""The demo: a hidden world, the real service on a real log, and a rival beside it."""
+"""The demo: simulated workers, the real service on a real log, and LFG for comparison."""

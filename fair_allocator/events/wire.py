@@ -32,7 +32,7 @@ def opening_any(pool: str) -> str:
 
 
 def closing(rewards: int, controls: int, partition: int) -> str:
-    """Return how assignments end that follow so many rewards and controls."""
+    """Return the end of assignments that come after these numbers of rewards and controls."""
     return f',"rewards":{rewards},"controls":{controls}}},"partition":{partition}}}'
 
 

@@ -1,8 +1,8 @@
 """Every metric this service exports: name, kind, labels and meaning, in one table.
 
-A pool's metrics are read from its state, which is a fold over the journal. So they are right after
-any crash, and equal to a recount of the assignments and rewards topics. The stream's metrics are
-counted by this process since it started, as Prometheus expects of counters.
+A pool's metrics are read from its state, which is a fold over the journal. So they are correct
+even after a crash, and equal to a recount of the assignments and rewards topics. The stream's
+metrics are counted by this process since it started, as Prometheus expects of counters.
 
 If `log.partitioner` is "none", several partitions may have pools of the same name. Then all series
 of pools and arms also have the label `partition`. Before the loop's first view, there are only the

@@ -23,7 +23,7 @@ class Pacing:
         self._lock = threading.Lock()
 
     def spent(self, client: str, seconds: float) -> None:
-        """Note that an answer to a client took so many seconds of a processor."""
+        """Note how many seconds of a processor an answer to a client took."""
         with self._lock:
             now = self._monotonic()
             if len(self._paid) >= MOST_CLIENTS:

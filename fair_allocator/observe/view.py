@@ -192,7 +192,7 @@ class PoolView:
 
 
 def _recent(hosted: HostedPool, before: "PoolView | None") -> tuple[Noted, ...]:
-    """Take the decisions that a pool has noted; return them after the last known ones."""
+    """Take the newly noted decisions out of a pool; return them after the last known ones."""
     if hosted.noted is None:
         return ()
     known = () if before is None else before.recent

@@ -237,7 +237,7 @@ class Service:
     def drain(self, seconds: float = inf) -> None:
         """Snapshot every shard, so that the next start has nothing to replay.
 
-        It begins nothing more after so many `seconds`. If a snapshot is left out, the next owner
+        It begins nothing more after `seconds`. If a snapshot is left out, the next owner
         has more entries to replay.
         """
         deadline = self._monotonic() + seconds

@@ -24,7 +24,7 @@ from fair_allocator.shard.stored import check_hosted, check_open
 from fair_allocator.text import to_bytes
 
 MOST_NEEDS: Final = 256
-"""For so many expressions, the arms that meet them are remembered."""
+"""The number of expressions for which the matching arms are remembered."""
 
 _NEVER: Final = 1 << 62
 

@@ -23,7 +23,7 @@ class Operation:
     """One change of a pool."""
 
     def encode(self, place: str) -> str:
-        """Return it as the journal holds it, for the pool at this place of the entry."""
+        """Return the operation as JSON; `place` is the index of its pool in the entry's list."""
         raise NotImplementedError
 
     def apply(self, table: PoolTable, name: str) -> object:

@@ -24,7 +24,7 @@ _DPI: Final = 100
 
 
 def picture(panels: int, title: str, columns: int | None = None) -> tuple["Picture", list["Axes"]]:
-    """Return an empty picture with panels in one row, or in so many columns.
+    """Return an empty picture with panels in one row, or in `columns` columns if given.
 
     Raises
     ------

@@ -36,7 +36,7 @@ SHORT: Final = 200
 LATER: Final = 20_000
 """The last round of Figure 4 here: we go further, to see where the curves end."""
 MORE_RUNS: Final = 50
-"""Figure 4 is short, so it has so many times as many runs as the others."""
+"""Figure 4 is short, so it has this many times the runs of the others."""
 FEWER_RUNS: Final = 10
 """The factor for the runs of Figure 4 that go on up to `LATER`."""
 

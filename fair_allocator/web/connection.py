@@ -134,7 +134,7 @@ class Connection(HttpToolsProtocol):
         )
 
     def _replace_parser(self) -> None:
-        """Continue with a new parser that has seen the head without the wish to upgrade.
+        """Replace the parser by one that reads the body, and does not see the Upgrade header.
 
         Java's own client asks for an upgrade with its first request, and sends a body with it.
         """
@@ -236,7 +236,7 @@ class Connection(HttpToolsProtocol):
         self._crowd.move(self, phase)
 
     def expire(self) -> None:
-        """Answer 408 if the client is too slow with its request; otherwise the crowd cuts it."""
+        """Answer 408 if the client is too slow with its request; else leave it to `Crowd`."""
         sent_something = self._head_bytes and self.phase is Phase.HEAD
         if sent_something or self.phase is Phase.BODY:
             self._refuse(Problem(408))

@@ -20,7 +20,7 @@ class Absent(Learner):
         self.reason = reason
 
     def choose(self, round: int, among: Any = None) -> Any:  # noqa: ARG002
-        """Fail, so that the pool decides and counts it."""
+        """Fail always: the pool then decides without a learner, and counts a fault."""
         raise RuntimeError(
             f"learner {self.stored.get('name')!r} could not be made again: {self.reason}"
         )

@@ -108,9 +108,9 @@ class Learner:
         """Choose an arm for `round`; `arms` counts what was assigned before it.
 
         Return the arm's index, alone or with the probability with which it was to be chosen.
-        `among` holds the arms that may be chosen; None means that all may, and is then not
-        passed. A learner whose `choose` takes the round only works too: an arm that may not be
-        chosen gives way to the least pulled one that may.
+        `among` holds the arms that may be chosen. If all arms may be chosen, the pool calls
+        `choose(round)` without it. `choose` may also have `round` as its only parameter. If it then
+        returns an arm that may not be chosen, the pool takes the least pulled arm that may.
         """
         raise NotImplementedError
 

@@ -124,6 +124,8 @@ def passed_over(stored: Mapping[Place, Stored]) -> dict[Place, range]:
 def resumed(position: int, start: int, passed: range) -> int:
     """Return the position to resume from, in an input that now starts at `start`.
 
+    It is `start` if only positions without records (`passed`) were deleted, else `position`.
+
     >>> resumed(5, 6, range(5, 7)), resumed(5, 8, range(5, 7)), resumed(4, 6, range(5, 7))
     (6, 5, 4)
     """

@@ -67,7 +67,7 @@ _new = tuple.__new__  # makes a Record, whose own constructor is a Python functi
 _ROWS: Final = 25
 _INSERT: Final = "INSERT INTO records VALUES (?, ?, ?, ?)"
 _INSERT_MANY: Final = _INSERT + ", (?, ?, ?, ?)" * (_ROWS - 1)
-"""Inserting so many rows with one statement takes a fifth less time than one by one."""
+"""Inserting this many rows with one statement takes a fifth less time than one by one."""
 
 _READ: Final = (
     "SELECT id, timestamp, key, value FROM records WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
