@@ -7,41 +7,46 @@ from typing import Final
 from tests.chaos.site import Site
 from tests.support.broker.cluster import JavaCluster
 
-Fault = Callable[[JavaCluster, Site, float], None]
-"""Breaks something for so many seconds, and mends it."""
+Fault = Callable[[JavaCluster, Site, float], float]
+"""Breaks something for a time and mends it; returns how long the cluster lacked leaders."""
 
 
-def group_coordinator_killed(cluster: JavaCluster, site: Site, lasting: float) -> None:
+def group_coordinator_killed(cluster: JavaCluster, site: Site, lasting: float) -> float:
     """`kill -9` of the broker that looks after the group."""
-    _killed(cluster, cluster.group_coordinator(site.settings.group), lasting)
+    return _killed(cluster, cluster.group_coordinator(site.settings.group), lasting)
 
 
-def transaction_coordinator_killed(cluster: JavaCluster, site: Site, lasting: float) -> None:
+def transaction_coordinator_killed(cluster: JavaCluster, site: Site, lasting: float) -> float:
     """`kill -9` of the broker that looks after the transactions of an instance."""
     writer = f"{site.settings.group}/one"
-    _killed(cluster, cluster.transaction_coordinator(writer), lasting)
+    return _killed(cluster, cluster.transaction_coordinator(writer), lasting)
 
 
-def leader_suspended(cluster: JavaCluster, site: Site, lasting: float) -> None:
+def leader_suspended(cluster: JavaCluster, site: Site, lasting: float) -> float:
     """SIGSTOP of the broker that leads a journal: connections stay, and nobody answers."""
     broker = cluster.brokers[cluster.leader(site.settings.topics["journal"], 0)]
     broker.suspend()
     time.sleep(lasting)
     broker.resume()
+    return lasting
 
 
-def rolling_kill(cluster: JavaCluster, _site: Site, lasting: float) -> None:
+def rolling_kill(cluster: JavaCluster, _site: Site, lasting: float) -> float:
     """`kill -9` of one broker after the other, each when the last one is back."""
+    longest = 0.0
     for node in cluster.brokers:
-        _killed(cluster, node, lasting)
+        longest = max(longest, _killed(cluster, node, lasting))
         cluster.await_whole()
+    return longest
 
 
-def _killed(cluster: JavaCluster, node: int, lasting: float) -> None:
+def _killed(cluster: JavaCluster, node: int, lasting: float) -> float:
     broker = cluster.brokers[node]
     broker.kill()
-    time.sleep(lasting)
+    leaderless = cluster.failover_seconds(node)
+    time.sleep(max(0.0, lasting - leaderless))
     broker.start()
+    return leaderless
 
 
 FAULTS: Final[Mapping[str, Fault]] = {

@@ -22,7 +22,8 @@ SEED = 1
 REQUESTS = 1_000
 LASTING_SECONDS = 8.0
 SILENT_SECONDS = 30.0
-"""Far above what was measured, and below what the watchdog would need."""
+"""How long nothing may be decided besides the time that the cluster itself takes to fail over: far
+above what was measured, and below what the watchdog would need."""
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -37,12 +38,12 @@ def test_a_service_outlives_the_broker_that_looks_after_it(
             played.load(REQUESTS, 100.0)
             time.sleep(1.0)
             began = time.monotonic()
-            FAULTS[fault](cluster, played, scaled(LASTING_SECONDS))
+            leaderless = FAULTS[fault](cluster, played, scaled(LASTING_SECONDS))
             played.settle()
             silence = watch.silence(began)
         assert played.check() > 0
         assert played.restarts == 0, played.last_words()
-        assert silence < scaled(SILENT_SECONDS), played.last_words()
+        assert silence < leaderless + scaled(SILENT_SECONDS), played.last_words()
 
 
 def test_a_service_that_starts_in_a_failover_uses_the_broker_that_comes_back(

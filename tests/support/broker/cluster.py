@@ -36,6 +36,7 @@ share.coordinator.state.topic.min.isr=2
 """Everything is kept three times, and acknowledged when two have it."""
 
 WHOLE_SECONDS: Final = 120.0
+FAILOVER_SECONDS: Final = 30.0
 ASK_SECONDS: Final = 5.0
 
 
@@ -99,6 +100,21 @@ class JavaCluster:
     def await_brokers(self) -> None:
         """Wait until every broker knows of every other one."""
         _await(self._are_known, "every broker is known")
+
+    def failover_seconds(self, node: int) -> float:
+        """Wait until no partition is led by a node that died; return how long that took.
+
+        The controllers need some ten seconds to notice, and longer if the node was the active one.
+        If they have not noticed after half a minute, this returns: the node can come back.
+        """
+        began, limit = time.monotonic(), deadline(FAILOVER_SECONDS)
+        while time.monotonic() < limit and self._is_led_by(node):
+            time.sleep(0.1)
+        return time.monotonic() - began
+
+    def _is_led_by(self, node: int) -> bool:
+        found = self._partitions(None)
+        return found is None or any(each["leader_id"] == node for each in found)
 
     def await_whole(self) -> None:
         """Wait until every copy of every partition is in sync."""
