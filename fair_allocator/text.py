@@ -1,4 +1,4 @@
-"""Names and numbers: to UTF-8 and back, and in plain words.
+"""Text helpers: names to UTF-8 and back, and numbers and errors in plain words.
 
 Names come as JSON, in which a lone half of a surrogate pair is valid. UTF-8 has no bytes for it
 unless it is asked to let surrogates pass, so every name is converted here.

@@ -186,7 +186,10 @@ class PoolAudit:
     def _eligible(
         self, event: AssignmentEvent, ledger: Ledger
     ) -> tuple[list[Line] | None, list[Line]]:
-        """Return the arms that could take the request, or those present that could not."""
+        """Return the arms named as eligible (None if none are named), and the arms left out.
+
+        If the event names the eligible arms, no arm counts as left out.
+        """
         if event.eligible is not None and event.but is not None:
             self._blame("names both who could take the request and who could not", event.round)
         what = "is left out" if event.eligible is None else "is eligible"

@@ -39,15 +39,15 @@ class Decisions(Rewards):
         ----------
         eligible
             The names of the arms that can take it. None means all arms, `AllBut` all but these.
-            Arms that are asleep or busy are never eligible.
+            Arms that are asleep or busy are skipped.
         slots
             How many different arms it wants; it gets fewer if fewer are eligible.
 
         Raises
         ------
         InvalidRequest
-            If `eligible` or `slots` cannot be served; `NobodyFree` if every eligible arm is
-            asleep, busy or at its cap. Nothing is counted then.
+            If `eligible` or `slots` is not valid for this pool. It is a `NobodyFree` if every
+            arm that could take the request is asleep, busy or at its cap. Nothing is counted.
         """
         if type(request_id) is not str:
             request_id = parse_text(request_id, "a request's id", InvalidRequest)

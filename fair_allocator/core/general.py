@@ -197,7 +197,7 @@ class General:
         return found
 
     def _soon(self, slot: int, left_out: set[int], clock: int, slots: int) -> set[int]:
-        """Return the keys of the arms whose z is positive from `slot` on and that are owed now."""
+        """Return the keys of arms that are owed now, although z is positive only from `slot` on."""
         arms, bound, held = self._arms, self._terms.bound, self._backlog
         owed = set()
         for arm in self._wheel[slot]:
@@ -255,7 +255,7 @@ class General:
             self._dirty.update(named)
 
     def _move_clock(self, left_out: set[int], clock: int, slots: int) -> set[int]:
-        """Let the slots pass for all but a few; return the arms to be looked at again."""
+        """Move the clock for all arms but `left_out`; return the arms to be looked at again."""
         self._index()
         arms, wheel, filed = self._arms, self._wheel, self._filed
         touched = set(left_out)

@@ -151,8 +151,9 @@ def weight(quota: Fraction) -> int:
 def compare_sum_to_one(quotas: Iterable[Fraction]) -> int:
     """Return -1, 0 or 1 as the sum of the quotas is below, at or above 1, exactly.
 
-    Adding a thousand fractions with denominators of their own makes numbers of thousands of
-    digits; only a sum within rounding of 1 needs that.
+    The exact sum of a thousand fractions with different denominators can have thousands of
+    digits. So the sum is first estimated with rounded integers. Only an estimate that is too
+    close to 1 to decide is followed by the exact sum.
     """
     quotas = list(quotas)
     above = sum(map(weight, quotas))

@@ -254,12 +254,12 @@ class Requests:
         self.open += 1
 
     def is_open(self, request_id: str) -> bool:
-        """Tell whether a reward of a request, or another arm for it, is waited for."""
+        """Tell whether a request still waits for a reward or for another arm."""
         known = self.known.get(request_id)
         return known is not None and self._is_open(known)
 
     def _is_open(self, assignment: Assignment) -> bool:
-        """Tell whether a reward of the request, or another arm for it, is waited for."""
+        """Tell whether the request still waits for a reward or for another arm."""
         if assignment.later is None or assignment.request_id in self.held:
             return True
         return any(other.later is None for other in assignment.others)

@@ -151,7 +151,7 @@ class Rewards(Figures):
         return _picked(first, arm).arm if arm is not None or first.others else first.arm
 
     def is_open(self, request_id: str) -> bool:
-        """Tell whether a reward of a request, or another arm for it, is waited for."""
+        """Tell whether a request still waits for a reward or for another arm."""
         return self._requests.is_open(request_id)
 
     @property

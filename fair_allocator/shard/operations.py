@@ -334,7 +334,7 @@ _DECODED: Final[dict[str, _Decode]] = {
 def decode(fields: list[Any], table: PoolTable, name: str) -> Operation:
     """Return the operation that the journal holds as `fields`, for the pool of this name.
 
-    A decision needs the pool to be read: its round, and the arms that are present.
+    The pool of a decision must be in `table`: its round and its present arms are needed.
     """
     kind, rest = fields[0], fields[2:]
     if kind == "a":

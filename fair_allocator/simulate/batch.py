@@ -109,7 +109,7 @@ class _Quotas:
             self._deadlines = self._due(np.arange(self._flat.size))
 
     def forced(self, wishes: Ints) -> Ints:
-        """Return the cells to serve: an arm that is owed a pull, or else the learner's choice."""
+        """Return the arm to serve in each run: one that is owed, or else the learner's choice."""
         if self._rule == "none":
             return wishes
         if self._rule == "max-deficit":

@@ -15,7 +15,7 @@ from fair_allocator.core.requests import Assignment
 
 
 class Lacking(LeastPulled):
-    """The arms with fewer pulls than they need; least pulled first takes them in turns."""
+    """The arms with fewer pulls than they need, the least pulled first, so that they take turns."""
 
     __slots__ = ("needed",)
 

@@ -34,7 +34,7 @@ MARKER_PAUSE_SECONDS: Final = 0.005
 
 @contextmanager
 def reaching(settings: KafkaSettings) -> Iterator[None]:
-    """Turn a driver's error into one of the log's that says what to do."""
+    """Raise a driver's error as an error of the log, with a message that says what to do."""
     try:
         yield
     except Unreachable as error:
