@@ -2,8 +2,8 @@
 
 import argparse
 
-from fair_allocator.cli.options import Subparsers, add_command, add_json
-from fair_allocator.cli.remote import add_request, add_server, print_recorded, server_of
+from fair_allocator.cli.options import Subparsers, add_assignment, add_command, add_json
+from fair_allocator.cli.remote import add_server, print_recorded, server_of
 
 
 def add(subparsers: Subparsers) -> None:
@@ -17,7 +17,7 @@ def add(subparsers: Subparsers) -> None:
         "decline --pool tasks --id r1 --arm ann",
         run,
     )
-    add_request(parser)
+    add_assignment(parser)
     add_server(parser)
     add_json(parser)
 

@@ -94,3 +94,14 @@ def reading(name: str) -> Iterator[BufferedIOBase]:
         raise BadUsage(f"{name}: {error.strerror}") from None
     with file:
         yield file
+
+
+def add_assignment(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name an assignment: its pool, request and arm."""
+    parser.add_argument("--pool", required=True, metavar="NAME", help="the pool's name")
+    parser.add_argument(
+        "--id", dest="request_id", required=True, metavar="ID", help="the request's id"
+    )
+    parser.add_argument(
+        "--arm", metavar="NAME", help="which arm is meant, if the request was given to several"
+    )

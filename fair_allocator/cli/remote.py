@@ -65,17 +65,6 @@ def add_server(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_request(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name an assignment: its pool, request and arm."""
-    parser.add_argument("--pool", required=True, metavar="NAME", help="the pool's name")
-    parser.add_argument(
-        "--id", dest="request_id", required=True, metavar="ID", help="the request's id"
-    )
-    parser.add_argument(
-        "--arm", metavar="NAME", help="which arm is meant, if the request was given to several"
-    )
-
-
 @contextmanager
 def server_of(arguments: argparse.Namespace) -> Iterator[Allocator]:
     """Yield a client of the server, and turn the client's errors into errors of a command."""

@@ -2,8 +2,8 @@
 
 import argparse
 
-from fair_allocator.cli.options import Subparsers, add_command, add_json
-from fair_allocator.cli.remote import add_request, add_server, print_recorded, server_of
+from fair_allocator.cli.options import Subparsers, add_assignment, add_command, add_json
+from fair_allocator.cli.remote import add_server, print_recorded, server_of
 
 
 def add(subparsers: Subparsers) -> None:
@@ -17,7 +17,7 @@ def add(subparsers: Subparsers) -> None:
         "reward --pool tasks --id r1 --value 0.8",
         run,
     )
-    add_request(parser)
+    add_assignment(parser)
     parser.add_argument(
         "--value", required=True, type=float, metavar="NUMBER", help="the reward, in [0, 1]"
     )

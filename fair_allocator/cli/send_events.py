@@ -5,7 +5,14 @@ from collections.abc import Callable
 from typing import Any, Final
 from uuid import uuid4
 
-from fair_allocator.cli.options import BadUsage, Subparsers, add_command, add_config, add_json
+from fair_allocator.cli.options import (
+    BadUsage,
+    Subparsers,
+    add_assignment,
+    add_command,
+    add_config,
+    add_json,
+)
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -78,7 +85,7 @@ def _add_reward(kinds: Subparsers, run: Run) -> None:
         "send reward --pool tasks --id r1 --value 0.8",
         run,
     )
-    _add_assignment(parser)
+    add_assignment(parser)
     parser.add_argument(
         "--value", required=True, type=float, metavar="NUMBER", help="the reward, in [0, 1]"
     )
@@ -97,19 +104,9 @@ def _add_decline(kinds: Subparsers, run: Run) -> None:
         "send decline --pool tasks --id r1 --arm ann",
         run,
     )
-    _add_assignment(parser)
+    add_assignment(parser)
     add_common(parser, "rewards")
     parser.set_defaults(event=lambda arguments: {"type": "declined", **_assignment(arguments)})
-
-
-def _add_assignment(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--pool", required=True, metavar="NAME", help="the pool's name")
-    parser.add_argument(
-        "--id", dest="request_id", required=True, metavar="ID", help="the request's id"
-    )
-    parser.add_argument(
-        "--arm", metavar="NAME", help="which arm is meant, if the request was given to several"
-    )
 
 
 def _assignment(arguments: argparse.Namespace) -> dict[str, Any]:
