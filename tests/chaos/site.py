@@ -26,7 +26,7 @@ from tests.chaos.instance import PATIENCE_SECONDS, TRY_AGAIN, Instance, eventual
 from tests.chaos.load import Inputs, Load
 from tests.crash.simulation import counts_of
 from tests.support.broker.java import JavaBroker
-from tests.support.kafka_logs import fresh_settings, make_topics
+from tests.support.kafka_logs import fresh_settings, make_topics, members
 from tests.support.pace import scaled
 from tests.support.verifier import Broken, Rules, require, verify
 
@@ -196,8 +196,7 @@ class Site:
     def members(self) -> set[str]:
         """Return the names of the instances that the group knows."""
         with self.admin() as admin:
-            group = admin.describe_groups([self.settings.group])[self.settings.group]
-        return {member["group_instance_id"] for member in group["members"]}
+            return members(admin, self.settings)
 
     # -- waiting -------------------------------------------------------------------------------
 

@@ -12,8 +12,7 @@ from functools import partial
 
 import pytest
 
-from fair_allocator.errors import CommitFailed
-from fair_allocator.log import Log, LogClient, Outgoing, Record
+from fair_allocator.log import Log, LogClient, Record
 from fair_allocator.log.sqlite import Memory, SqliteClient, SqliteLog
 from tests.support.kafka_logs import OnKafka, fresh_settings, make_topics
 from tests.support.pace import deadline
@@ -116,21 +115,6 @@ class Service:
             assert time.monotonic() < until, f"only {len(records)} of {count} records came"
             records += self.log.poll(0.1, limit)
         return records
-
-    def commit_as_successor(
-        self, outgoing: Sequence[Outgoing], offsets: Mapping[tuple[str, int], int]
-    ) -> None:
-        """Commit after a writer was dropped that had records under way.
-
-        When those are refused, some clients begin anew and so fence their successor, once. A
-        service then starts over, and so does this.
-        """
-        try:
-            self.log.commit(outgoing, offsets, {})
-        except CommitFailed:
-            for partition in self.owned:
-                self.resume(partition)
-            self.log.commit(outgoing, offsets, {})
 
     def nothing_left(self) -> dict[tuple[str, int], int]:
         """Poll until nothing is left, which a log may see only when it looks once more."""

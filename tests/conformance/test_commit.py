@@ -159,7 +159,7 @@ def test_a_poll_takes_back_what_was_sent_ahead_and_skips_nothing(
     assert service.log.poll(0.1, 10) == []
     service.resume(0)
     assert [record.value for record in service.take(2)] == [b"a", b"b"]
-    service.commit_as_successor(published(b"after"), {("requests", 0): 2})
+    service.log.commit(published(b"after"), {("requests", 0): 2}, {})
     assert contents(client, "assignments", 0) == [b"after"]
 
 
@@ -173,7 +173,8 @@ def test_what_was_sent_ahead_of_a_commit_that_never_came_is_seen_by_nobody(
         with pytest.raises(CommitFailed):
             log.commit(entries(b"never", partition=PARTITIONS), {("requests", PARTITIONS): 1}, {})
     log.close()
-    log_factory.service().owning().commit_as_successor(published(b"after"), {})
+    log = log_factory.service().owning().log
+    log.commit(published(b"after"), {}, {})
     assert contents(client, "assignments", 0) == [b"after"]
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from kafka import KafkaAdminClient
+
 from fair_allocator.events import redelivered
 from fair_allocator.log import INPUTS, OUTPUTS, Log, LogClient
 from fair_allocator.log.kafka import KafkaClient, KafkaLog, KafkaSettings, driver
@@ -72,3 +74,9 @@ def await_ends(settings: KafkaSettings) -> None:
             time.sleep(0.01)
     finally:
         admin.close()
+
+
+def members(admin: KafkaAdminClient, settings: KafkaSettings) -> set[str]:
+    """Return the names of the instances that the group knows."""
+    group = admin.describe_groups([settings.group])[settings.group]
+    return {member["group_instance_id"] for member in group["members"]}
