@@ -2,13 +2,16 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fair_allocator.core.compiling import mypyc_attr
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+_NOBODY: Final[set[int]] = set()
+"""No arms. It is shared to save time and memory, so nothing may be added to it."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -51,8 +54,8 @@ class Among:
     ) -> None:
         self.size = size
         self.named = named
-        self.away: set[int] = set() if away is None or named is not None else away
-        self.extra: set[int] = set() if extra is None or named is not None else extra
+        self.away: set[int] = _NOBODY if away is None or named is not None else away
+        self.extra: set[int] = _NOBODY if extra is None or named is not None else extra
 
     def __len__(self) -> int:
         named, away = self.named, self.away
@@ -84,9 +87,9 @@ class Among:
 
     def copy(self) -> "Among":
         """Return the same set, for code that may change what it is given."""
-        if self.named is not None:
-            return Among(self.size, list(self.named))
-        return Among(self.size, None, set(self.away), set(self.extra))
+        copy = Among(self.size, None if self.named is None else list(self.named))
+        copy.away, copy.extra = set(self.away), set(self.extra)
+        return copy
 
     def without(self, arms: Iterable[int]) -> "Among":
         """Return the same set without these arms."""

@@ -10,6 +10,7 @@ the quota in force.
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from math import gcd, lcm
 from typing import Any, Final, NamedTuple
 
@@ -82,6 +83,17 @@ class Departed(NamedTuple):
         return cls(forced, observed, total, pulls)
 
 
+def _named(names: tuple[str, ...]) -> tuple[list[str], dict[str, int]]:
+    """Return names as a list, and the way back from a name to its place."""
+    return list(names), {name: arm for arm, name in enumerate(names)}
+
+
+SHARED: Final = 64
+"""Up to so many arms, pools with the same names share them: there may be many such pools."""
+
+_shared: Final = lru_cache(maxsize=1_000)(_named)
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Arms:
     """Columns over the arms of a pool; an arm's index is its place in the configuration.
@@ -91,7 +103,7 @@ class Arms:
     Attributes
     ----------
     names, index
-        The arms in order, and the way back from a name to its index.
+        The arms in order, and the way back from a name to its index. Never changed in place.
     joined
         The first round an arm took part in: a name that comes back is a new arm.
     pulls, forced
@@ -142,8 +154,7 @@ class Arms:
     def from_state(cls, state: Mapping[str, list[Any]], clock: int) -> "Arms":
         """Make the columns that `state` wrote."""
         arms = cls()
-        arms.names = list(state["names"])
-        arms.index = {name: arm for arm, name in enumerate(arms.names)}
+        arms._name(state["names"])
         for name in _COLUMNS:
             if name in state or name not in _SINCE_2:
                 setattr(arms, name, list(state[name]))
@@ -154,13 +165,15 @@ class Arms:
         return arms
 
     def join(self, names: Iterable[str], round: int, clock: int = 0) -> None:
-        """Add arms that take part from `round` on, entitled to nothing yet."""
-        first = len(self.names)
-        self.names.extend(names)
-        added = len(self.names) - first
-        self.index.update(zip(self.names[first:], range(first, len(self.names)), strict=True))
+        """Begin with arms that take part from `round` on, entitled to nothing yet."""
+        self._name(names)
         for name, value in zip(_COLUMNS, _newcomer(round, clock), strict=True):
-            getattr(self, name).extend([value] * added)
+            setattr(self, name, [value] * len(self.names))
+
+    def _name(self, names: Iterable[str]) -> None:
+        """Set the names; small pools with the same arms share them."""
+        names = tuple(names)
+        self.names, self.index = (_shared if len(names) <= SHARED else _named)(names)
 
     def arranged(
         self, names: Iterable[str], round: int, clock: int

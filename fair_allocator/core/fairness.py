@@ -40,9 +40,12 @@ Listener = Callable[[Epoch], None]
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Wish:
-    """A pool's configuration: its quotas, tolerance, rule, kind of requests and bank."""
+    """A pool's configuration: its quotas, tolerance, rule, kind of requests and bank.
 
-    __slots__ = ("bank", "choice", "quotas", "requests", "tolerance")
+    `choice` is the rule as configured, and `rule` the one that serves it.
+    """
+
+    __slots__ = ("bank", "choice", "quotas", "requests", "rule", "tolerance")
 
     def __init__(
         self,
@@ -57,10 +60,7 @@ class Wish:
         self.choice = one_of(choice, "rule", CHOICES)
         self.requests = one_of(requests, "requests", REQUESTS)
         self.bank = bank
-
-    def rule(self) -> str:
-        """Return the rule to serve them by, or refuse a choice without a guarantee."""
-        return resolve_rule(self.choice, self.quotas, self.requests)
+        self.rule = resolve_rule(self.choice, quotas, self.requests)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -83,7 +83,7 @@ class Fairness:
     @classmethod
     def begun(cls, arms: Arms, wish: Wish, on_epoch: Listener | None) -> "Fairness":
         """Make the fair side of a new pool."""
-        fairness = cls(arms, wish, wish.rule(), 0, 0)
+        fairness = cls(arms, wish, wish.rule, 0, 0)
         fairness.bound = fairness.allowed
         fairness._renew()
         fairness._on_epoch = on_epoch
@@ -94,7 +94,7 @@ class Fairness:
         """Note what is wanted, and which parts of it are not in force yet."""
         self._arms = arms
         self.wish = wish
-        self._rule = wish.rule()
+        self._rule = wish.rule
         tolerance = wish.tolerance
         self.allowed = tolerance.numerator // tolerance.denominator
         self._wanted = {
@@ -243,7 +243,7 @@ class Fairness:
         `round` is the next to be played. This object stays as it is, and so does `arms` if the
         change is refused. `on_epoch` is called with what is in force afterwards.
         """
-        rule = wish.rule()
+        rule = wish.rule
         if "none" in (rule, self.rule) and rule != self.rule:
             raise InvalidPool(
                 "rule 'none' cannot be switched on or off at run time; make a new pool"
@@ -300,6 +300,8 @@ class Fairness:
                 self.bank = self.wish.bank
         for arm in admitted:
             arms.bend(arm, self._wanted.pop(arm), clock)
+        if admitted and not self._wanted:
+            self._wanted = {}  # a dictionary never shrinks
         if nobody_owed:
             self.rule = self._rule
         elif rule == "max-deficit" and (admitted or self.bound < bound):

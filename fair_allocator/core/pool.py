@@ -181,7 +181,6 @@ class Pool(Decisions):
             kind,
             was.bank if _stays(bank) else _parse_bank(bank),
         )
-        wish.rule()  # raises if the wish cannot be served
         shares = parse_caps(_still(self.caps, quotas) if _stays(caps) else caps, quotas)
         most = self._max_open(quotas) if _stays(max_open) else parse_max_open(max_open, quotas)
         columns, kept = old.arranged(quotas, round, clock)

@@ -68,6 +68,8 @@ def _exact(value: object) -> Fraction | None:
     if isinstance(value, Decimal):
         sane = value.is_finite() and abs(value.adjusted()) < _DIGITS
         return Fraction(value) if sane else None
+    if type(value) is Fraction:
+        return value  # not a copy: pools of one template share their quotas
     number = str(value) if isinstance(value, str) else exact(value)
     if isinstance(number, str):
         return Fraction(number) if _TEXT.fullmatch(number) else None
@@ -77,7 +79,7 @@ def _exact(value: object) -> Fraction | None:
 def parse_quota(value: Number, arm: str) -> Fraction:
     """Read one arm's quota, a fraction in [0, 1]."""
     quota = parse_number(value, f"arm {arm!r}: quota")
-    if not 0 <= quota <= 1:
+    if not 0 <= quota.numerator <= quota.denominator:
         raise InvalidPool(f"arm {arm!r}: quota must be in [0, 1], got {value}")
     return quota
 

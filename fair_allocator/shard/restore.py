@@ -23,7 +23,7 @@ from fair_allocator.shard.journal import (
 )
 from fair_allocator.shard.settings import ShardSettings
 from fair_allocator.shard.shard import Shard
-from fair_allocator.shard.snapshot import Manifest, Snapshots, unsealed
+from fair_allocator.shard.snapshot import VERSION, Manifest, Snapshots, unsealed
 
 
 class Journals(Protocol):
@@ -141,9 +141,11 @@ def restore(
             len(manifest.places),
             manifest.published,
         )
+        # States of older versions are brought up to date as they are loaded.
+        retired = settings.retire_after is not None and manifest.version == VERSION
         for number, data in enumerate(journal.buckets):
             if data:
-                _load(shard, data, journal.manifest_offset)
+                _load(shard, data, journal.manifest_offset, retired)
                 progress(f"{number + 1:,} of {len(journal.buckets):,} parts of the snapshot loaded")
         size = sum(map(len, journal.buckets))
         snapshots.resume(manifest, journal.manifest_offset, size, journal.closed_at)
@@ -183,10 +185,10 @@ def _apply(shard: Shard, entry: Entry, chain: str, covered: Mapping[int, int]) -
         ) from error
 
 
-def _load(shard: Shard, data: bytes, offset: int) -> None:
+def _load(shard: Shard, data: bytes, offset: int, idle_retired: bool) -> None:
     """Load a part of a snapshot. Its bytes are undamaged, but their writer may have forged them."""
     try:
-        shard.table.load(data)
+        shard.table.load(data, idle_retired)
     except WRONG as error:
         raise JournalBroken(
             f"journal {shard.partition} @ {offset}: the snapshot holds what no pool can be: "

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 from zlib import compress, crc32, decompress
 
 from fair_allocator.core.among import Among
@@ -14,10 +14,13 @@ from fair_allocator.core.errors import InvalidPool, InvalidState, shown
 from fair_allocator.core.guarantee import Change
 from fair_allocator.core.learners import stand_in_for
 from fair_allocator.core.requests import Assignment, RewardOutcome
+from fair_allocator.errors import JournalBroken
 from fair_allocator.events.wire import to_json
 from fair_allocator.shard.asked import Asked, Waiter
 from fair_allocator.shard.hosted import HostedPool
-from fair_allocator.text import to_bytes
+from fair_allocator.text import to_bytes, to_text
+
+_decode: Final = json.JSONDecoder().raw_decode
 
 
 class Elapsed:
@@ -83,7 +86,11 @@ class PoolTable:
         hosted = self.pools.get(name)
         if hosted is None and name in self._retired:
             state = json.loads(decompress(self._retired.pop(name)))
-            hosted = self.pools[name] = HostedPool.from_state(state, self.bucket_of(name))
+            try:
+                hosted = _revived(name, state, self.bucket_of(name))
+            except InvalidState as error:
+                raise JournalBroken(f"its snapshot holds what no pool can be: {error}") from error
+            self.pools[name] = hosted
             self._schedule(name, hosted)
             self.used(name)
         return hosted
@@ -335,25 +342,62 @@ class PoolTable:
             parts.append(_encoded(name) + b":" + state)
         return b"{" + b",".join(parts) + b"}"
 
-    def load(self, data: bytes) -> None:
+    def load(self, data: bytes, idle_retired: bool = False) -> None:
         """Load the pools that `dump` wrote.
+
+        With `idle_retired`, pools on demand that have nothing due stay retired until they are
+        needed: to make a pool takes ten times as long as to read its state. Their states are
+        checked then.
 
         Raises
         ------
         InvalidState
             If a state is invalid, or belongs to another pool. The message names the pool.
         """
-        for name, state in json.loads(data).items():
-            try:
-                hosted = HostedPool.from_state(state, self.bucket_of(name))
-            except InvalidState as error:
-                raise InvalidState(f"pool {shown(name)}: {error}") from error
-            if hosted.pool.name != name:
-                raise InvalidState(f"pool {shown(name)}: its state is of {shown(hosted.pool.name)}")
-            self._add(name, hosted)
-            self._schedule(name, hosted)
-            if hosted.hosting.on_demand:
-                self._used[name] = 0
+        if not idle_retired:
+            for name, state in json.loads(data).items():
+                self._load(name, state)
+            return
+        for name, state, written in _each(to_text(data)):
+            if _is_idle(state):
+                self._retired[name] = compress(to_bytes(written), 1)
+                self._groups[self.bucket_of(name)].add(name)
+            else:
+                self._load(name, state)
+
+    def _load(self, name: str, state: Any) -> None:
+        hosted = _revived(name, state, self.bucket_of(name))
+        self._add(name, hosted)
+        self._schedule(name, hosted)
+        if hosted.hosting.on_demand:
+            self._used[name] = 0
+
+
+def _revived(name: str, state: Any, bucket: int) -> HostedPool:
+    """Make the pool of this name from its state."""
+    try:
+        hosted = HostedPool.from_state(state, bucket)
+    except InvalidState as error:
+        raise InvalidState(f"pool {shown(name)}: {error}") from error
+    if hosted.pool.name != name:
+        raise InvalidState(f"pool {shown(name)}: its state is of {shown(hosted.pool.name)}")
+    return hosted
+
+
+def _each(dumped: str) -> Iterator[tuple[str, Any, str]]:
+    """Return each name in a dump, its state, and the state as it is written there."""
+    at = 1
+    while dumped[at] != "}":
+        name, colon = _decode(dumped, at + (dumped[at] == ","))
+        state, end = _decode(dumped, colon + 1)
+        yield name, state, dumped[colon + 1 : end]
+        at = end
+
+
+def _is_idle(state: Any) -> bool:
+    """Tell whether a state is of a pool on demand in which nothing falls due by itself."""
+    waits = state["clocks"] and state["reward_timeout"] is not None
+    return bool(state["on_demand"]) and not waits and not state.get("waiting")
 
 
 def _encoded(data: object) -> bytes:

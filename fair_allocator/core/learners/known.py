@@ -42,15 +42,21 @@ class LeastPulled:
     An arm is filed under the pulls it had when it was added. Outdated entries are dropped when
     they come up. So add an arm again after each pull if `_holds` is still true. Arms that are away
     are set aside when they come up, and filed again when they are back.
+
+    An entry of the heap is one integer, ``pulls * size + arm``.
     """
 
-    __slots__ = ("_arms", "_aside", "heap")
+    __slots__ = ("_arms", "_aside", "_size", "heap")
 
     def __init__(self, arms: Arms) -> None:
         self._arms = arms
         self._aside: set[int] = set()
-        self.heap = [(arms.pulls[arm], arm) for arm in range(len(arms)) if self._holds(arm)]
+        self._size = len(arms)
+        self.heap = [self._entry(arm) for arm in range(len(arms)) if self._holds(arm)]
         heapify(self.heap)
+
+    def _entry(self, arm: int) -> int:
+        return self._arms.pulls[arm] * self._size + arm
 
     def _holds(self, arm: int) -> bool:
         raise NotImplementedError
@@ -58,7 +64,7 @@ class LeastPulled:
     def add(self, arm: int) -> None:
         """Add an arm if `_holds` is true for it."""
         if self._holds(arm):
-            heappush(self.heap, (self._arms.pulls[arm], arm))
+            heappush(self.heap, self._entry(arm))
 
     def back(self, arm: int) -> None:
         """Bring an arm back that was away."""
@@ -69,24 +75,24 @@ class LeastPulled:
     def first(self) -> int | None:
         """Return the first arm, None if there is none."""
         while self.heap:
-            pulls, arm = self.heap[0]
-            if pulls == self._arms.pulls[arm] and self._holds(arm):
+            entry = self.heap[0]
+            arm = entry % self._size
+            if entry == self._entry(arm) and self._holds(arm):
                 return arm
             heappop(self.heap)
         return None
 
     def some(self, count: int, among: Among) -> list[int]:
         """Return up to `count` arms of `among`, in order."""
-        pulled = self._arms.pulls
         if among.named is not None:
-            filed = sorted([(pulled[arm], arm) for arm in among.named if self._holds(arm)])
-            return [arm for _, arm in filed[:count]]
+            filed = sorted([self._entry(arm) for arm in among.named if self._holds(arm)])
+            return [entry % self._size for entry in filed[:count]]
         found: list[int] = []
-        kept: list[tuple[int, int]] = []
+        kept: list[int] = []
         while self.heap and len(found) < count:
             entry = heappop(self.heap)
-            pulls, arm = entry
-            if pulls != pulled[arm] or not self._holds(arm) or (kept and kept[-1] == entry):
+            arm = entry % self._size
+            if entry != self._entry(arm) or not self._holds(arm) or (kept and kept[-1] == entry):
                 continue  # out of date, or filed twice
             if arm in among.away:
                 self._aside.add(arm)

@@ -1,0 +1,85 @@
+"""Pools that a snapshot keeps as bytes until they are needed."""
+
+import json
+from typing import Any
+
+import pytest
+
+from fair_allocator.core.requests import Request
+from fair_allocator.errors import JournalBroken
+from fair_allocator.shard.operations import Decided, Rewarded
+from fair_allocator.shard.table import PoolTable
+
+SETTINGS: dict[str, Any] = {
+    "arms": {"ann": "0.3", "bob": "0.2"},
+    "reward_timeout": 60.0,
+    "seed": 0,
+    "remember": 10,
+}
+
+
+def made(**on_demand: bool) -> PoolTable:
+    """Return a table with pools on demand or not; all but "busy" have answered requests only."""
+    table = PoolTable()
+    for name, demanded in on_demand.items():
+        table.configure(name, SETTINGS, on_demand=demanded, fingerprint="x").epochs.clear()
+        decide(table, name, "first")
+        if name != "busy":
+            Rewarded("first", 0.5).apply(table, name)
+    return table
+
+
+def decide(table: PoolTable, name: str, request: str) -> str:
+    hosted = table.hosted(name)
+    assert hosted is not None
+    decided = hosted.pool.propose(Request(request))
+    Decided(decided).apply(table, name)
+    return decided.arm
+
+
+def loaded(dumped: bytes) -> PoolTable:
+    table = PoolTable()
+    table.load(dumped, idle_retired=True)
+    return table
+
+
+def test_only_idle_pools_on_demand_stay_retired() -> None:
+    table = loaded(
+        made(idle=True, busy=True, configured=False).dump(("busy", "configured", "idle"))
+    )
+    assert sorted(table.pools) == ["busy", "configured"]
+    assert sorted(table) == ["busy", "configured", "idle"]
+
+
+def test_a_pool_that_was_kept_as_bytes_goes_on_as_it_would_have() -> None:
+    live = made(idle=True)
+    kept = loaded(live.dump(["idle"]))
+    for number in range(20):
+        request = f"r{number}"
+        assert decide(kept, "idle", request) == decide(live, "idle", request)
+    assert kept.dump(["idle"]) == live.dump(["idle"])
+
+
+def test_names_are_read_whatever_is_in_them() -> None:
+    names = ['a "quoted" one', "with, comma: and } brace", "lone \ud800 half", "ß"]
+    live = PoolTable()
+    for name in names:
+        live.configure(name, SETTINGS, on_demand=True, fingerprint="x")
+    dumped = live.dump(names)
+    table = loaded(dumped)
+    assert sorted(table) == sorted(names)
+    assert not table.pools
+    assert table.dump(names) == dumped
+
+
+def test_a_table_without_pools_is_read() -> None:
+    assert not len(loaded(b"{}"))
+
+
+def test_a_state_that_no_pool_can_have_is_refused_when_the_pool_is_needed() -> None:
+    states = json.loads(made(idle=True, other=True).dump(["idle", "other"]))
+    states["idle"]["pool"]["arms"]["pulls"][0] = -1
+    table = loaded(json.dumps(states, separators=(",", ":")).encode())
+    assert table.hosted("other") is not None
+    with pytest.raises(JournalBroken, match=r"'idle'.*pulls"):
+        table.hosted("idle")
