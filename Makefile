@@ -1,7 +1,7 @@
 # Two commands do everything: `make demo` and `make test`. Each sets up what it needs.
 # `make check` is the quick part of `make test`; docs/testing.md says more.
 .DEFAULT_GOAL := help
-.PHONY: help setup programs check test flaky lint types docs site demo quix bench clean
+.PHONY: help setup programs static check test flaky lint types docs site demo quix bench clean
 
 PYTHON ?= python3.11
 VENV   ?= .venv
@@ -31,7 +31,7 @@ $(READY): pyproject.toml constraints.txt
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && apt-get install -y -qq python3.11-venv && rm -rf $(VENV) && $(PYTHON) -m venv $(VENV); \
 	  else exit 1; fi; }
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 setup: $(READY) programs  ## Make the virtual environment and install everything
@@ -55,13 +55,16 @@ docs: $(READY)  ## Write docs/api.md and docs/configuration.md from the sources
 site: $(READY)  ## Build the pages into a site, build/site; a warning is an error
 	$(BIN)/sphinx-build -q -W --keep-going -j 2 -c docs -d build/doctrees . build/site
 
-check: lint types site  ## Lint, types, the site and the fast tests: no Java, no browser
+static: $(READY)  # the three side by side, each with its output in one piece
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types site
+
+check: static  ## Lint, types, the site and the fast tests: no Java, no browser
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not heavy and not slow"
 
 flaky: $(READY) programs  ## Run TESTS (default: all) TIMES times, idle and busy, and say what failed
 	$(BIN)/python -m tests.flaky --times $(TIMES) $(FLAKY) $(TESTS)
 
-test: programs lint types site  ## Lint, types, the site and the whole test suite
+test: programs static  ## Lint, types, the site and the whole test suite
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=10
 
 demo: $(READY)  ## See it at work
