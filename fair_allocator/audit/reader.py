@@ -74,6 +74,8 @@ class Audit:
     heads
         Known heads of the partitions' chains; all of them must be found. If one is sealed, every
         partition with records needs a sealed one.
+    partitions
+        The partitions that will be fed; None: all that there are.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Audit:
         whole: bool | None = None,
         deliveries: int = DELIVERIES,
         heads: Sequence[Head] = (),
+        partitions: Collection[int] | None = None,
     ) -> None:
         if window < 0:
             raise ValueError(f"window must be at least 0, got {window}")
@@ -93,6 +96,7 @@ class Audit:
         self._place: tuple[int | None, int] = (None, 0)
         self._deliveries = deliveries
         self._heads = heads
+        self._fed = {head.partition for head in heads} if partitions is None else set(partitions)
         self._records = 0
         self._redelivered = 0
         self._offences = 0
@@ -158,7 +162,8 @@ class Audit:
         the beginning may be missing although it is sealed.
         """
         sealed = {head.partition for head in self._heads if head.sealed}
-        for partition in sorted({head.partition for head in self._heads} - self._partitions.keys()):
+        known = {head.partition for head in self._heads}
+        for partition in sorted((known & self._fed) - self._partitions.keys()):
             self._begin(partition, 0)
         for partition, seen in sorted(self._partitions.items()):
             self._place = partition, seen.end

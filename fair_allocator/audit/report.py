@@ -125,6 +125,26 @@ class Report:
         """Whether every guarantee was kept."""
         return self.offences == 0
 
+    @classmethod
+    def joined(cls, reports: Sequence["Report"]) -> "Report | None":
+        """Join the reports on single partitions, in their order.
+
+        Returns None if a pool is in several partitions. That is an offence, and only a pass over
+        all partitions can name its place.
+        """
+        pools = tuple(row for report in reports for row in report.pools)
+        if len({row.pool for row in pools}) < len(pools):
+            return None
+        return cls(
+            sum(report.records for report in reports),
+            sum(report.redelivered for report in reports),
+            sum(report.offences for report in reports),
+            next((report.first for report in reports if report.first is not None), None),
+            reports[0].window,
+            pools,
+            tuple(row for report in reports for row in report.chains),
+        )
+
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain data."""
         first = None if self.first is None else asdict(self.first) | {"text": str(self.first)}

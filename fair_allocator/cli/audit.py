@@ -6,10 +6,11 @@ from contextlib import closing
 from dataclasses import asdict
 from io import BufferedIOBase
 
-from fair_allocator.audit import WINDOW, Audit, Report, audit_ndjson
+from fair_allocator.audit import WINDOW, audit_ndjson
 from fair_allocator.audit.chain import Head
 from fair_allocator.audit.replay import Replay, replay
 from fair_allocator.audit.seals import read_seals
+from fair_allocator.cli.audit_jobs import Job, audited
 from fair_allocator.cli.heads import journal_heads, record_count
 from fair_allocator.cli.options import (
     BadUsage,
@@ -19,11 +20,12 @@ from fair_allocator.cli.options import (
     add_json,
     called,
     configuration_of,
+    count,
     reading,
 )
 from fair_allocator.cli.printing import Bar, bar, print_json, size_of
 from fair_allocator.config import Configuration
-from fair_allocator.errors import ConfigurationError, LogUnavailable, OffsetGone
+from fair_allocator.errors import ConfigurationError
 from fair_allocator.log import LogClient
 from fair_allocator.wiring import open_client, service_settings
 
@@ -71,6 +73,13 @@ def add(subparsers: Subparsers) -> None:
         help="also decide everything again from the inputs with this configuration, and compare "
         "every published record; needs a log of which nothing was trimmed",
     )
+    parser.add_argument(
+        "--jobs",
+        type=count,
+        metavar="N",
+        help="how many processes read, each a partition at a time (default: as many as there are "
+        "processors, and one for a short log)",
+    )
     add_json(parser)
 
 
@@ -91,8 +100,8 @@ def run(arguments: argparse.Namespace) -> int:
         with closing(open_client(configuration)) as client:
             # Seals are checked from the topic alone.
             heads = heads or journal_heads(client, configuration)
-            audit = Audit(window=window, whole=False if arguments.partial else None, heads=heads)
-            report = _read(client, audit, partial=arguments.partial)
+            job = Job(configuration, window, tuple(heads), arguments.partial)
+            report = audited(client, job, arguments.jobs)
             if arguments.replay:
                 again = _replay(client, configuration)
     if arguments.json:
@@ -129,17 +138,3 @@ def _replay(client: LogClient, configuration: Configuration) -> Replay:
     pools = {name: (pool.settings, pool.fingerprint) for name, pool in settings.pools.items()}
     with bar("deciding again", record_count(client)) as progress:
         return replay(client, settings.shard, pools, progress.advance)
-
-
-def _read(client: LogClient, audit: Audit, *, partial: bool) -> Report:
-    with bar("auditing", record_count(client)) as progress:
-        for partition in range(client.partitions):
-            try:
-                for record in client.read("assignments", partition):
-                    audit.feed(partition, record.offset, record.value or b"")
-                    progress.advance(1)
-            except OffsetGone as error:
-                raise LogUnavailable(f"{error}: trimmed while it was read, try again") from error
-    partitions = range(client.partitions)
-    trimmed = [n for n in partitions if client.start_offset("assignments", n)]
-    return audit.finish(trimmed=trimmed, partial=partial)

@@ -21,6 +21,7 @@ from fair_allocator.cli.options import (
     add_command,
     add_config,
     configuration_of,
+    count,
 )
 from fair_allocator.demo import plot
 from fair_allocator.demo.feed import Feed
@@ -61,7 +62,7 @@ def add(subparsers: Subparsers) -> None:
         help="which world to play: workers with skills, shifts and declines, users of a cell, or "
         "workers who can take any task; crowd unless given, plain with --load-only",
     )
-    option("--requests", type=_count, metavar="N", help="how many requests to play")
+    option("--requests", type=count, metavar="N", help="how many requests to play")
     option("--seed", type=int, default=SEED, help=f"determines the world; {SEED} unless given")
     option(
         "--rate",
@@ -85,12 +86,6 @@ def add(subparsers: Subparsers) -> None:
         f"{LOAD_RATE:.0f} requests a second until --requests or Ctrl-C",
     )
     add_config(parser)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"must be a whole number above 0, got {text!r}")
-    return int(text)
 
 
 def _rate(text: str) -> float:

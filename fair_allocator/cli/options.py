@@ -54,6 +54,13 @@ def add_command(
     return parser
 
 
+def count(text: str) -> int:
+    """Read an option that is a whole number above 0."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"must be a whole number above 0, got {text!r}")
+    return int(text)
+
+
 def add_config(parser: argparse.ArgumentParser) -> None:
     """Add the option `--config` to a command."""
     parser.add_argument(
