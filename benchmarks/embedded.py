@@ -2,7 +2,7 @@
 
     python -m benchmarks.embedded [--quick]
 
-All poll the same requests and rewards, at most 4,000 records at a time, from a SQLite log on this
+All poll the same requests and rewards, as many records at a time as the service does, from a SQLite log on this
 disk, and commit after every poll, with the offsets of the inputs. The copy loops look into nothing
 and keep no state: one copies every record it reads, the other drops the rewards and copies each
 request only. The service commits the assignment it decided, several times as long as a request, and
@@ -26,7 +26,8 @@ from fair_allocator.log.sqlite import SqliteClient, SqliteLog
 from fair_allocator.service import Service, ServiceSettings, calm_collector
 from fair_allocator.shard import ShardSettings, restore
 
-PARTITIONS, BATCH, FED = 4, 4_000, 1_000
+PARTITIONS, FED = 4, 1_000
+BATCH = ServiceSettings().batch_records
 SERVICE = "the service decides"
 
 

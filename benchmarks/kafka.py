@@ -6,46 +6,42 @@
 
 Throughput and end-to-end latency next to those of a bare loop that does the same job by hand and of
 one that only copies (see `kafka_bare`), and the time to restore a shard with many open requests. Of
-several modes of delivery, throughput and latency are measured in turns, the rest for the first; so
-are those of Quix Streams (see `kafka_quix`), where an interpreter is named that has it, and which
-runs on librdkafka whatever the client. It starts a broker of its own. What watching costs on top is
+several modes of delivery, throughput and latency are measured in turns, the rest for the first. So
+are those of Kafka Streams and Quix Streams (see `kafka_peers`), whatever the client: the first if
+there are Java and Maven, the second if an interpreter is named that has it. It starts a broker of
+its own. What watching costs on top is
 measured by `benchmarks.observe`.
 """
 
 import argparse
-import json
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
-
-from benchmarks.kafka_bare import BARE, BATCH, INPUTS, Step
+from benchmarks.kafka_bare import BARE, BATCH, Step
+from benchmarks.kafka_feed import FED, PARTITIONS, event, feed
 from benchmarks.kafka_jobs import JOBS, ByHand
 from benchmarks.kafka_latency import Measured, measured
+from benchmarks.kafka_peers import PeerProgram, programs, suspended
 from benchmarks.timing import table
-from fair_allocator.log.base import Incoming
 from fair_allocator.log.kafka import DELIVERIES, KafkaClient, KafkaLog, KafkaSettings, driver
 from fair_allocator.service import Service, ServiceSettings, calm_collector
 from fair_allocator.shard import ShardSettings, restore
-from tests.chaos.instance import Instance, eventually
-from tests.deploy.processes import environment, running
+from tests.chaos.instance import Instance
 from tests.support.broker.choice import private_broker
 from tests.support.broker.java import FOR_LONG
 from tests.support.kafka_logs import make_topics
 from tests.support.verifier import require
 
-PARTITIONS, POOLS, ARMS = 4, 64, 10
-PER_SECOND, FED = 500, 1_000
-QUIX, QUIX_PROGRAM = "quix", str(Path(__file__).with_name("kafka_quix.py"))
+ARMS = 10
+PER_SECOND = 500
 
 CONFIGURATION = """
 [log]
@@ -79,8 +75,8 @@ class House:
     deliveries: Sequence[str]
     servers: str
     folder: Path
-    quix: Path | None = None
-    """An interpreter that has Quix Streams."""
+    peers: Mapping[str, PeerProgram] = field(default_factory=dict)
+    """Programs of others that do the same job, by name."""
 
     def log(
         self, name: str, partitions: int = PARTITIONS, delivery: str | None = None
@@ -101,74 +97,6 @@ class House:
         text = CONFIGURATION.format(client=self.client, settings=settings, arms=arms)
         file.write_text(text)
         return file
-
-
-def event(topic: str, number: int) -> Incoming:
-    pool = f"pool-{number % POOLS}"
-    said: dict[str, object] = {"request_id": f"r{number}", "pool": pool}
-    if topic == "rewards":
-        said["value"] = 0.5
-    return Incoming(topic, pool.encode(), json.dumps(said).encode())
-
-
-def feed(sender: KafkaClient, first: int, count: int, *topics: str) -> None:
-    """Append requests, and a reward for each, a thousand of either at a time."""
-    for begin in range(first, first + count, FED):
-        for topic in topics:
-            sender.append_many(event(topic, n) for n in range(begin, begin + FED))
-
-
-# -- Quix Streams ---------------------------------------------------------------------------------
-
-
-@dataclass
-class Quix:
-    """Quix Streams in a process of its own, suspended after its turn: it would poll in others'."""
-
-    process: "subprocess.Popen[bytes]"
-    said: Path
-    positions: Consumer
-    places: list[TopicPartition]
-    _done: int = 0
-
-    def step(self) -> int:
-        """Let it commit all there is, then suspend it; return how many records that were."""
-        end: int = sum(self.positions.get_watermark_offsets(place)[1] for place in self.places)
-
-        def committed() -> bool:
-            require(self.process.poll() is None, f"{QUIX} ended:", self.said.read_text())
-            found = self.positions.committed(self.places)
-            return bool(sum(max(0, place.offset) for place in found) >= end)
-
-        self.resume()
-        eventually(committed, f"{QUIX} commits {end - self._done} records")
-        self.process.send_signal(signal.SIGSTOP)
-        new, self._done = end - self._done, end
-        return new
-
-    def resume(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
-
-
-@contextmanager
-def suspended_quix(house: House, settings: KafkaSettings) -> Iterator[Quix]:
-    """Yield it when it has started and dealt with a first feed."""
-    said = house.folder / f"{settings.group}.log"
-    command = [str(house.quix), "-I", QUIX_PROGRAM, house.servers, settings.topic_prefix]
-    group = {"bootstrap.servers": house.servers, "group.id": f"{settings.topic_prefix}quix"}
-    places = [TopicPartition(settings.topics[t], p) for t in INPUTS for p in range(PARTITIONS)]
-    with (
-        closing(Consumer(group | {"isolation.level": "read_uncommitted"})) as positions,
-        running(command, said, environment()) as process,
-        house.sender(settings) as sender,
-    ):
-        quix = Quix(process, said, positions, places)
-        try:
-            feed(sender, 0, FED, *INPUTS)
-            quix.step()
-            yield quix
-        finally:
-            quix.resume()  # else it does not hear that it is to end
 
 
 # -- throughput -----------------------------------------------------------------------------------
@@ -217,9 +145,9 @@ def throughput(house: House, count: int, turns: int) -> list[list[object]]:
             ending.callback(ours.log.close)
             steps[delivery] = settings, ours.step
             at_the_same_job[delivery] = ours
-        if house.quix:
-            settings = house.log("quix")
-            steps[QUIX] = settings, ending.enter_context(suspended_quix(house, settings)).step
+        for peer, program in house.peers.items():
+            settings = house.log(peer)
+            steps[peer] = settings, ending.enter_context(suspended(program, house, settings)).step
         speeds = _speeds(house, steps, count, turns)
         for name, each in at_the_same_job.items():
             left = each.unrewarded()
@@ -285,9 +213,9 @@ def our_process(house: House, settings: KafkaSettings) -> Iterator[Instance]:
 
 
 @contextmanager
-def quix_process(house: House, settings: KafkaSettings) -> Iterator[None]:
-    with suspended_quix(house, settings) as quix:
-        quix.resume()
+def peer_process(program: PeerProgram, house: House, settings: KafkaSettings) -> Iterator[None]:
+    with suspended(program, house, settings) as peer:
+        peer.resume()
         yield
 
 
@@ -295,7 +223,7 @@ def latency(house: House, seconds: float, turns: int) -> list[list[object]]:
     processes: dict[str, Callable[[House, KafkaSettings], AbstractContextManager[object]]] = {
         **{job: partial(bare_process, job) for job in JOBS},
         **dict.fromkeys(house.deliveries, our_process),
-        **({QUIX: quix_process} if house.quix else {}),
+        **{peer: partial(peer_process, program) for peer, program in house.peers.items()},
     }
     seen: dict[str, list[Measured]] = {name: [] for name in processes}
     for turn in range(turns):
@@ -360,16 +288,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="less of everything")
     parser.add_argument("--only", choices=parts, nargs="+", default=parts)
     arguments = parser.parse_args()
-    quick, quix = arguments.quick, arguments.quix and arguments.quix.absolute()
-    if not (quix and quix.exists()):
-        print("without Quix Streams: `make quix`, then --quix .venv/quix/bin/python", flush=True)
-        quix = None
+    quick = arguments.quick
     calm_collector()
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
         private_broker(Path(folder, "broker"), machine=FOR_LONG) as broker,
     ):
-        house = House(arguments.client, arguments.delivery, broker.bootstrap, Path(folder), quix)
+        peers = programs(arguments.quix, Path(folder))
+        house = House(arguments.client, arguments.delivery, broker.bootstrap, Path(folder), peers)
         runs: dict[str, Callable[[], list[list[object]]]] = {
             "throughput": lambda: throughput(house, *((5_000, 2) if quick else (40_000, 11))),
             "latency": lambda: latency(house, *((4, 1) if quick else (6, 6))),

@@ -16,8 +16,9 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.kafka_jobs import JOBS, Job
+from fair_allocator.service import ServiceSettings
 
-BATCH = 4_000
+BATCH = ServiceSettings().batch_records
 INPUTS = ("requests", "rewards")
 
 Step = Callable[[], int]

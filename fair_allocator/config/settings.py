@@ -182,7 +182,7 @@ class KafkaSection(_Section):
 class ServiceSection(_Section):
     """Section ``service``."""
 
-    batch_records: Annotated[int, Field(ge=1, le=10_000)] = _SERVICE.batch_records
+    batch_records: Annotated[int, Field(ge=1, le=100_000)] = _SERVICE.batch_records
     """Most records folded in one commit."""
     poll_seconds: _Span = _SERVICE.poll_seconds
     """Seconds a poll waits for records."""

@@ -1,0 +1,24 @@
+"""The requests and rewards that all who are measured on Kafka get."""
+
+import json
+
+from fair_allocator.log.base import Incoming
+from fair_allocator.log.kafka import KafkaClient
+
+PARTITIONS, POOLS = 4, 64
+FED = 1_000
+
+
+def event(topic: str, number: int) -> Incoming:
+    pool = f"pool-{number % POOLS}"
+    said: dict[str, object] = {"request_id": f"r{number}", "pool": pool}
+    if topic == "rewards":
+        said["value"] = 0.5
+    return Incoming(topic, pool.encode(), json.dumps(said).encode())
+
+
+def feed(sender: KafkaClient, first: int, count: int, *topics: str) -> None:
+    """Append requests, and a reward for each, a thousand of either at a time."""
+    for begin in range(first, first + count, FED):
+        for topic in topics:
+            sender.append_many(event(topic, n) for n in range(begin, begin + FED))
