@@ -5,9 +5,10 @@
 All poll the same requests and rewards, as many records at a time as the service does by default,
 from a SQLite log on this disk, and commit after every poll, with the offsets of the inputs. The
 copy loops look into nothing and keep no state: one copies every record it reads, the other drops
-the rewards and copies each request only. The service commits the assignment it decided, several times as long as a request, and
-for each partition a journal entry, in which the rewards are, too. The seconds are of the wall clock
-and hold the waiting for the disk, which is the same for all; the CPU's time does not.
+the rewards and copies each request only. The service commits the assignment it decided, several
+times as long as a request. For each partition it also commits a journal entry, which has the
+rewards, too. The seconds are of the wall clock. They include the wait for the disk, which is the
+same for all; the processor time does not.
 """
 
 import argparse
