@@ -18,9 +18,9 @@ from fair_allocator.cli.options import (
     add_command,
     add_config,
     add_json,
+    at_least,
     called,
     configuration_of,
-    count,
     reading,
 )
 from fair_allocator.cli.printing import Bar, bar, print_json, size_of
@@ -75,7 +75,7 @@ def add(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--jobs",
-        type=count,
+        type=at_least(1),
         metavar="N",
         help="how many processes read, each a partition at a time (default: as many as there are "
         "processors, and one for a short log)",

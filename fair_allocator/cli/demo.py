@@ -20,8 +20,9 @@ from fair_allocator.cli.options import (
     Subparsers,
     add_command,
     add_config,
+    at_least,
     configuration_of,
-    count,
+    picture,
 )
 from fair_allocator.demo import plot
 from fair_allocator.demo.feed import Feed
@@ -62,7 +63,7 @@ def add(subparsers: Subparsers) -> None:
         help="which world to play: workers with skills, shifts and declines, users of a cell, or "
         "workers who can take any task; crowd unless given, plain with --load-only",
     )
-    option("--requests", type=count, metavar="N", help="how many requests to play")
+    option("--requests", type=at_least(1), metavar="N", help="how many requests to play")
     option("--seed", type=int, default=SEED, help=f"determines the world; {SEED} unless given")
     option(
         "--rate",
@@ -77,7 +78,7 @@ def add(subparsers: Subparsers) -> None:
         action="store_true",
         help="keep the log although there is no --log, and print its path",
     )
-    option("--plot", type=_picture, metavar="PATH", help="where to draw the picture, .png or .svg")
+    option("--plot", type=picture, metavar="PATH", help="where to draw the picture, .png or .svg")
     option("--no-plot", action="store_true", help="draw nothing")
     option(
         "--load-only",
@@ -96,13 +97,6 @@ def _rate(text: str) -> float:
     if not (rate > 0 and isfinite(rate)):
         raise argparse.ArgumentTypeError(f"must be a number above 0, got {text!r}")
     return rate
-
-
-def _picture(text: str) -> Path:
-    path = Path(text)
-    if path.suffix not in plot.FORMATS:
-        raise argparse.ArgumentTypeError(f"must end in {' or '.join(plot.FORMATS)}, got {text!r}")
-    return path
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = "fair-allocator"
 
+PICTURES: Final = (".png", ".svg")
+"""The endings of files in which pictures can be drawn."""
+
 Formatter = argparse.RawDescriptionHelpFormatter
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -54,11 +57,25 @@ def add_command(
     return parser
 
 
-def count(text: str) -> int:
-    """Read an option that is a whole number above 0."""
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"must be a whole number above 0, got {text!r}")
-    return int(text)
+def at_least(least: int) -> Callable[[str], int]:
+    """Return a parser of integers that are at least `least`."""
+
+    def number(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"must be at least {least}, got {text}")
+        return value
+
+    number.__name__ = "int"
+    return number
+
+
+def picture(text: str) -> Path:
+    """Read an option that names a file for a picture."""
+    path = Path(text)
+    if path.suffix not in PICTURES:
+        raise argparse.ArgumentTypeError(f"must end in {' or '.join(PICTURES)}, got {text!r}")
+    return path
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:

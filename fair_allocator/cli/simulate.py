@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fair_allocator.cli import simulate_answers, simulate_crowd
-from fair_allocator.cli.options import BadUsage, Subparsers, add_command
+from fair_allocator.cli.options import BadUsage, Subparsers, add_command, at_least
 from fair_allocator.cli.printing import bar, print_table, shown
-from fair_allocator.cli.simulate_options import SEED, at_least, drawn, end_of, parse_seed
+from fair_allocator.cli.simulate_options import SEED, drawn, end_of, parse_seed
 from fair_allocator.core.quotas import readable
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fair_allocator.cli.options import Subparsers, add_command
 from fair_allocator.cli.printing import bar, print_json, print_table
-from fair_allocator.cli.simulate_options import add_numbers, add_outcome, drawn, plot_of
+from fair_allocator.cli.simulate_options import add_numbers, add_outcome, drawn
 from fair_allocator.core.quotas import parse_quota, readable
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def add(kinds: Subparsers) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from fair_allocator.simulate import answers, drawing_answers, writing
 
-    plot = plot_of(arguments)
+    plot: Path | None = arguments.plot
     found = answers.read(arguments.file)
     quota = Fraction(1, 2 * len(found.workers))
     if arguments.quota is not None:

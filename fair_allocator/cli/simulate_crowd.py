@@ -2,11 +2,12 @@
 
 import argparse
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fair_allocator.cli.options import Subparsers, add_command
 from fair_allocator.cli.printing import bar, print_json, print_table
-from fair_allocator.cli.simulate_options import add_numbers, add_outcome, drawn, end_of, plot_of
+from fair_allocator.cli.simulate_options import add_numbers, add_outcome, drawn, end_of
 from fair_allocator.core.quotas import parse_quota
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.rounds,
         arguments.slots,
     )
-    plot = plot_of(arguments)
+    plot: Path | None = arguments.plot
     wanted = crowd.contestants(arguments.bank)
     crowd.check(played, wanted)
     if plot is not None:

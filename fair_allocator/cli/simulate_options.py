@@ -5,26 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, ParamSpec
 
-from fair_allocator.cli.options import BadUsage, add_json
-from fair_allocator.cli.printing import shown
+from fair_allocator.cli.options import add_json, at_least, picture
 
 if TYPE_CHECKING:
     from fair_allocator.simulate.figures import Curve
 
 SEED: Final = 2019
-
-
-def at_least(least: int) -> Callable[[str], int]:
-    """Return a parser of integers that are at least `least`."""
-
-    def number(text: str) -> int:
-        value = int(text)
-        if value < least:
-            raise argparse.ArgumentTypeError(f"must be at least {least}, got {text}")
-        return value
-
-    number.__name__ = "int"
-    return number
 
 
 def parse_seed(text: str) -> int:
@@ -58,16 +44,8 @@ def add_outcome(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="the seed of all random numbers (%(default)s)",
     )
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw a picture, .png or .svg")
+    parser.add_argument("--plot", type=picture, metavar="FILE", help="draw a picture, .png or .svg")
     add_json(parser)
-
-
-def plot_of(arguments: argparse.Namespace) -> Path | None:
-    """Return the file for a picture, or None if the caller wants no picture."""
-    plot: Path | None = arguments.plot
-    if plot is not None and plot.suffix not in (".png", ".svg"):
-        raise BadUsage(f"--plot must end in .png or .svg, got {shown(str(plot))}")
-    return plot
 
 
 _Drawn = ParamSpec("_Drawn")

@@ -16,8 +16,6 @@ QUOTA: Final = "#222222"
 FAINT: Final = "#666666"
 """Blue and vermilion are from Okabe and Ito's palette, which suits colour-blind people."""
 
-FORMATS: Final = (".png", ".svg")
-
 
 def draw(play: Play, path: Path) -> None:
     """Write the picture, in the format of the path's ending.

@@ -156,11 +156,7 @@ def test_a_file_that_is_none_is_refused(
 
 
 def test_what_cannot_be_played_is_refused(file: Path, capsys: Capture) -> None:
-    for words, said in (
-        (["--quota", "1/5"], "sum"),
-        (["--plot", "answers.txt"], "--plot must end in .png or .svg"),
-    ):
-        assert main(["simulate", "answers", str(file), *words]) != 0
-        assert said in capsys.readouterr().err
+    assert main(["simulate", "answers", str(file), "--quota", "1/5"]) != 0
+    assert "sum" in capsys.readouterr().err
     assert main(["simulate", "answers", str(file.with_name("nowhere.csv"))]) != 0
     assert "cannot be read" in capsys.readouterr().err

@@ -242,7 +242,6 @@ def test_the_command_prints_json(capsys: Capture) -> None:
         (["--available", "nan"], "--available must be in (0, 1], got nan"),
         (["--quota", "1/5"], "sum"),
         (["--quota", "often"], "--quota"),
-        (["--plot", "crowd.txt"], "--plot must end in .png or .svg"),
     ],
 )
 def test_the_command_refuses_what_cannot_be_played(
