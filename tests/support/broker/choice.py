@@ -52,14 +52,17 @@ def private_broker(
     settings: str = "",
     certificate: Path | None = None,
     machine: Sequence[str] = FOR_TESTS,
+    *,
+    oauth: bool = False,
 ) -> Iterator[JavaBroker]:
     """Yield a running broker of one's own, which may be killed, suspended and started again.
 
     `settings` are lines of server.properties that go after the usual ones. With a `certificate`,
-    in PEM after its key, it listens to TLS as well. `machine` are arguments of its Java.
+    in PEM after its key, it listens to TLS as well. `machine` are arguments of its Java. With
+    `oauth`, it has a listener for clients with tokens.
     """
     require_java()
-    broker = JavaBroker(folder, settings, machine, certificate)
+    broker = JavaBroker(folder, settings, machine, certificate, oauth=oauth)
     try:
         yield broker.start()
     finally:

@@ -25,7 +25,7 @@ process.roles=broker,controller
 node.id={node}
 listeners={served},CONTROLLER://127.0.0.1:{controller}
 advertised.listeners={served}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL,BOTH:SASL_SSL
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL,BOTH:SASL_SSL,OAUTH:SASL_PLAINTEXT
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
 listener.name.sasl.plain.sasl.jaas.config={plain} required user_{user}="{password}";
 listener.name.sasl.scram-sha-512.sasl.jaas.config={scram} required;
@@ -62,6 +62,13 @@ listener.name.both.sasl.enabled.mechanisms=SCRAM-SHA-256
 listener.name.both.scram-sha-256.sasl.jaas.config={scram} required;
 """
 """TLS alone; and with a password and a certificate of the client's own, which is the broker's."""
+
+OAUTH: Final = """
+listener.name.oauth.sasl.enabled.mechanisms=OAUTHBEARER
+listener.name.oauth.oauthbearer.sasl.jaas.config={oauth} required unsecuredLoginStringClaim_sub="b";
+listener.name.oauth.oauthbearer.connections.max.reauth.ms=60000
+"""
+"""Tokens without a signature, by which a client has to log in again before they expire."""
 
 LOGGING: Final = """\
 status = error
@@ -141,6 +148,8 @@ class JavaBroker:
         certificate: Path | None = None,
         node: int = 1,
         controllers: Mapping[int, int] | None = None,
+        *,
+        oauth: bool = False,
     ) -> None:
         self._libraries = libraries()
         self._folder = folder
@@ -155,6 +164,7 @@ class JavaBroker:
         self.sasl_port = free_port()
         self.tls_port = free_port()
         self.both_port = free_port()
+        self.oauth_port = free_port()
         listeners = {"PLAINTEXT": self.port, "SASL": self.sasl_port}
         if certificate is not None:
             listeners |= {"TLS": self.tls_port, "BOTH": self.both_port}
@@ -163,6 +173,9 @@ class JavaBroker:
                 trusted=certificate.with_suffix(".crt"),
                 scram=SCRAM,
             )
+        if oauth:
+            listeners["OAUTH"] = self.oauth_port
+            settings += OAUTH.format(oauth=f"{_MODULES}.oauthbearer.OAuthBearerLoginModule")
         controllers = controllers or {node: free_port()}
         self._properties.write_text(
             SETTINGS.format(
