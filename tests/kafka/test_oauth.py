@@ -112,9 +112,7 @@ def test_a_token_endpoint_that_is_not_there_is_named(client: str, tmp_path: Path
 def test_a_wrong_secret_is_named_and_not_shown(client: str, tmp_path: Path) -> None:
     wrong = "not-the-secret"
     with token_server(60.0) as server:
-        said = _refused(
-            tmp_path, client, free_port(), oauth(server, oauth_client_secret=wrong)
-        )
+        said = _refused(tmp_path, client, free_port(), oauth(server, oauth_client_secret=wrong))
     assert "refuses client 'allocator' (401 invalid_client: who is this?)" in said
     assert "check kafka.oauth_client_id, kafka.oauth_client_secret" in said
     assert wrong not in said
