@@ -44,13 +44,8 @@ class Endpoint:
 
 def test_a_token_is_shared_and_replaced_before_the_clients_ask() -> None:
     endpoint = Endpoint()
-    assert [endpoint.at(seconds) for seconds in (0, 69, 70, 139, 140)] == [
-        "t1",
-        "t1",
-        "t2",
-        "t2",
-        "t3",
-    ]
+    used = [endpoint.at(seconds) for seconds in (0, 69, 70, 139, 140)]
+    assert used == ["t1", "t1", "t2", "t2", "t3"]
     assert endpoint.asked == 3
 
 

@@ -95,6 +95,10 @@ _MODULES: Final = "org.apache.kafka.common.security"
 SCRAM: Final = f"{_MODULES}.scram.ScramLoginModule"
 
 
+SCRAM_SINCE: Final = (3, 5)
+"""The version of Kafka since which users can be made together with a cluster."""
+
+
 class NoBroker(Exception):
     """There is no way to have a broker here; the message says why."""
 
@@ -102,13 +106,18 @@ class NoBroker(Exception):
 def kafka_version() -> str:
     """Return the version of Kafka that the pom asks for."""
     space = "{http://maven.apache.org/POM/4.0.0}"
-    return str(ElementTree.parse(POM).findtext(f".//{space}dependency/{space}version"))
+    return str(ElementTree.parse(POM).findtext(f".//{space}kafka.version"))
 
 
-def libraries() -> Path:
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def libraries(version: str = "") -> Path:
     """Return the folder of jars, fetched once by Maven and kept outside the tree."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "fair-allocator" / f"kafka-{kafka_version()}"
+    version = version or kafka_version()
+    folder = cache / "fair-allocator" / f"kafka-{version}"
     for program in ("java",) if folder.is_dir() else ("java", "mvn"):
         if shutil.which(program) is None:
             raise NoBroker(f"{program} is not installed (Debian: default-jre-headless, maven)")
@@ -117,7 +126,7 @@ def libraries() -> Path:
     partial = folder.with_name(f"{folder.name}.{os.getpid()}")
     command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
     done = subprocess.run(
-        [*command, f"-DoutputDirectory={partial}"],
+        [*command, f"-DoutputDirectory={partial}", f"-Dkafka.version={version}"],
         capture_output=True,
         text=True,
         timeout=scaled(MAVEN_SECONDS),
@@ -125,7 +134,9 @@ def libraries() -> Path:
     )
     if done.returncode:
         shutil.rmtree(partial, ignore_errors=True)
-        raise NoBroker(f"Maven cannot fetch the jars: {done.stdout[-500:]}{done.stderr[-500:]}")
+        raise NoBroker(
+            f"Maven cannot fetch Kafka {version}: {done.stdout[-500:]}{done.stderr[-500:]}"
+        )
     try:
         partial.rename(folder)
     except OSError:  # somebody else was faster
@@ -150,8 +161,10 @@ class JavaBroker:
         controllers: Mapping[int, int] | None = None,
         *,
         oauth: bool = False,
+        version: str = "",
     ) -> None:
-        self._libraries = libraries()
+        self._libraries = libraries(version)
+        self._has_scram = not version or _numbers(version) >= SCRAM_SINCE
         self._folder = folder
         self._machine = machine
         self._process: subprocess.Popen[bytes] | None = None
@@ -218,12 +231,12 @@ class JavaBroker:
         ]
 
     def _format(self) -> None:
+        users = [f"SCRAM-SHA-{n}=[name={USER},password={PASSWORD}]" for n in (256, 512)]
         subprocess.run(
             self._java(
                 "kafka.tools.StorageTool",
                 *("format", "-t", CLUSTER, "-c", str(self._properties)),
-                *("--add-scram", f"SCRAM-SHA-256=[name={USER},password={PASSWORD}]"),
-                *("--add-scram", f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]"),
+                *(word for user in users if self._has_scram for word in ("--add-scram", user)),
             ),
             check=True,
             stdout=subprocess.DEVNULL,
