@@ -25,12 +25,13 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from fair_allocator.config.addresses import brokers, endpoint, function
 from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.pool import Pool
 from fair_allocator.core.quotas import parse_quota, parse_tolerance
 from fair_allocator.events import Name, PoolSettings, Share
 from fair_allocator.events.inputs import Count, Tags
-from fair_allocator.log.kafka.settings import KafkaSettings
+from fair_allocator.log.kafka.settings import OAUTHBEARER, KafkaSettings
 from fair_allocator.log.partitioner import Partitioner
 from fair_allocator.service.settings import ServiceSettings
 from fair_allocator.shard import ShardSettings
@@ -67,14 +68,6 @@ def _named_file(path: Path) -> Path:
     if not path.name:
         raise ValueError(f"must name a file, got {str(path)!r}")
     return path
-
-
-def _brokers(value: str) -> str:
-    for broker in value.split(","):
-        host, _, port = broker.strip().rpartition(":")
-        if not host or not port.isdecimal():
-            raise ValueError(f"must be host:port with commas between them, got {broker.strip()!r}")
-    return value
 
 
 def _learner(value: object) -> object:
@@ -128,7 +121,7 @@ class LogSection(_Section):
 class KafkaSection(_Section):
     """Section ``kafka``, for `log.kind` "kafka" and "confluent"."""
 
-    bootstrap_servers: Annotated[str, Field(min_length=1), AfterValidator(_brokers)] = _BROKERS
+    bootstrap_servers: Annotated[str, Field(min_length=1), AfterValidator(brokers)] = _BROKERS
     """Brokers to ask first, host:port with commas between them."""
     topic_prefix: str = _KAFKA.topic_prefix
     """The prefix of the names of the six topics."""
@@ -152,7 +145,9 @@ class KafkaSection(_Section):
     """Copies of every topic that `topics --create` makes; -1 is the cluster's default."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """How to connect to the brokers."""
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = (
+        "SCRAM-SHA-512"
+    )
     """How the client proves its identity."""
     sasl_username: str = ""
     """The user's name for SASL."""
@@ -160,6 +155,24 @@ class KafkaSection(_Section):
     """The user's password; better in a variable or in a file."""
     sasl_password_file: Annotated[Path | None, Field(strict=False), BeforeValidator(_none)] = None
     """A file that holds the password, in place of `sasl_password`."""
+    oauth_token_url: Annotated[str, AfterValidator(endpoint)] = ""
+    """The endpoint that gives tokens for OAUTHBEARER (OIDC, client credentials)."""
+    oauth_client_id: str = ""
+    """The name of this client at the token endpoint."""
+    oauth_client_secret: SecretStr = SecretStr("")
+    """The client's secret at the token endpoint; better in a variable or in a file."""
+    oauth_client_secret_file: Annotated[
+        Path | None, Field(strict=False), BeforeValidator(_none)
+    ] = None
+    """A file that holds the secret, in place of `oauth_client_secret`."""
+    oauth_scope: str = ""
+    """The scope to ask for, if the token endpoint wants one."""
+    oauth_ca_file: str = ""
+    """Authorities to trust for the token endpoint, in PEM; by default the system's."""
+    oauth_token_source: Annotated[str, AfterValidator(function)] = ""
+    """A function that returns token and expiry, "module:function", in place of the endpoint."""
+    oauth_extensions: dict[str, str] = {}
+    """Names and values to send with the token, such as Confluent Cloud's logicalCluster."""
     tls_ca_file: str = ""
     """Authorities to trust, in PEM; by default the system's."""
     tls_certificate_file: str = ""
@@ -174,8 +187,15 @@ class KafkaSection(_Section):
                 f"rebalance_seconds ({self.rebalance_seconds:g}) must be above session_seconds "
                 f"({self.session_seconds:g})"
             )
-        if self.security_protocol.startswith("SASL") and not self.sasl_username:
-            raise ValueError(f"{self.security_protocol} needs sasl_username")
+        if not self.security_protocol.startswith("SASL"):
+            return self
+        if self.sasl_mechanism != OAUTHBEARER:
+            if not self.sasl_username:
+                raise ValueError(f"{self.security_protocol} needs sasl_username")
+        elif bool(self.oauth_token_source) == bool(self.oauth_token_url):
+            raise ValueError(f"{OAUTHBEARER} needs oauth_token_url or oauth_token_source, not both")
+        elif self.oauth_token_url and not self.oauth_client_id:
+            raise ValueError("oauth_token_url needs oauth_client_id")
         return self
 
 

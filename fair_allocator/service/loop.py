@@ -38,6 +38,10 @@ _FOLDING_SECONDS: Final = 1.0
 _RESTORING_SECONDS: Final = 10.0
 """Time after which no further restore begins before the next poll."""
 
+_RETRY_SECONDS: Final = 0.5
+"""Longest pause between two attempts to restore. After a broker failed, each pause adds to the time
+in which nobody decides."""
+
 _TELLING_SECONDS: Final = 2.0
 """How often a long restore logs its progress."""
 
@@ -266,7 +270,7 @@ class Service:
         if waited > self._settings.give_up_seconds:
             raise error
         logger.warning("restoring after: %s", error)
-        self._sleep(min(2.0, 0.05 + waited / 4))
+        self._sleep(min(_RETRY_SECONDS, 0.05 + waited / 4))
 
     # -- commits ------------------------------------------------------------------------------
 

@@ -33,7 +33,11 @@ def unreadable(record: Record, now: int, limit: int) -> Unusable:
     if len(record.value) > limit:
         return Unusable(Refusal.TOO_LARGE, f"{len(record.value):,} bytes, the limit is {limit:,}")
     ahead = record.timestamp - now
-    return Unusable(Refusal.FROM_THE_FUTURE, f"its timestamp is {ahead:,} ms ahead")
+    return Unusable(
+        Refusal.FROM_THE_FUTURE,
+        f"its timestamp is {ahead:,} ms ahead of the service's clock: set the clock that is wrong, "
+        "the sender's, the broker's or the service's",
+    )
 
 
 def check_place(key: bytes | None, pool: str, partition: int, settings: ShardSettings) -> None:

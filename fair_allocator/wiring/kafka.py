@@ -2,8 +2,12 @@
 
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
-from fair_allocator.config import Configuration, secret_of
+from pydantic import SecretStr
+
+from fair_allocator.config import Configuration, KafkaSection, secret_of
+from fair_allocator.config.keys import variable
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.events import redelivered
 from fair_allocator.log import TOPICS
@@ -12,6 +16,7 @@ from fair_allocator.log.kafka import (
     KafkaClient,
     KafkaLog,
     KafkaSettings,
+    OAuth,
     Security,
     default_instance,
     driver,
@@ -90,14 +95,6 @@ def kafka_settings(configuration: Configuration) -> KafkaSettings:
         If the password cannot be read, or Kafka does not allow a name.
     """
     kafka = configuration.kafka
-    sasl, password = kafka.security_protocol.startswith("SASL"), ""
-    if sasl:
-        password = secret_of("kafka.sasl_password", kafka.sasl_password, kafka.sasl_password_file)
-    if sasl and not password:
-        raise ConfigurationError(
-            f"kafka.security_protocol {kafka.security_protocol} needs a password: give it in "
-            "FAIR_ALLOCATOR_KAFKA__SASL_PASSWORD or kafka.sasl_password_file"
-        )
     return KafkaSettings(
         bootstrap_servers=kafka.bootstrap_servers,
         topic_prefix=kafka.topic_prefix,
@@ -109,13 +106,48 @@ def kafka_settings(configuration: Configuration) -> KafkaSettings:
         transaction_seconds=kafka.transaction_seconds,
         request_seconds=kafka.request_seconds,
         rebalance_seconds=kafka.rebalance_seconds,
-        security=Security(
-            protocol=kafka.security_protocol,
-            mechanism=kafka.sasl_mechanism,
-            username=kafka.sasl_username,
-            password=password,
-            ca_file=kafka.tls_ca_file,
-            certificate_file=kafka.tls_certificate_file,
-            key_file=kafka.tls_key_file,
-        ),
+        security=_security(kafka),
     )
+
+
+def _security(kafka: KafkaSection) -> Security:
+    security = Security(
+        protocol=kafka.security_protocol,
+        mechanism=kafka.sasl_mechanism,
+        username=kafka.sasl_username,
+        ca_file=kafka.tls_ca_file,
+        certificate_file=kafka.tls_certificate_file,
+        key_file=kafka.tls_key_file,
+    )
+    if security.uses_password:
+        given = kafka.sasl_password, kafka.sasl_password_file
+        password = _secret(f"kafka.security_protocol {security.protocol}", "sasl_password", *given)
+        return replace(security, password=password)
+    return replace(security, oauth=_oauth(kafka)) if security.uses_tokens else security
+
+
+def _oauth(kafka: KafkaSection) -> OAuth:
+    secret = ""
+    if kafka.oauth_token_url:
+        given = kafka.oauth_client_secret, kafka.oauth_client_secret_file
+        secret = _secret("kafka.oauth_token_url", "oauth_client_secret", *given)
+    return OAuth(
+        token_url=kafka.oauth_token_url,
+        client_id=kafka.oauth_client_id,
+        client_secret=secret,
+        scope=kafka.oauth_scope,
+        ca_file=kafka.oauth_ca_file,
+        token_source=kafka.oauth_token_source,
+        extensions=tuple(kafka.oauth_extensions.items()),
+    )
+
+
+def _secret(what: str, key: str, value: SecretStr, file: Path | None) -> str:
+    """Return the secret at `key`, which `what` needs."""
+    secret = secret_of(f"kafka.{key}", value, file)
+    if not secret:
+        kind = "password" if "password" in key else "secret"
+        raise ConfigurationError(
+            f"{what} needs a {kind}: give it in {variable(('kafka', key))} or kafka.{key}_file"
+        )
+    return secret

@@ -1,23 +1,27 @@
 """Break one of three brokers at our default timeouts, and say how long nobody decided.
 
-    python -m tests.cluster --client kafka-python --fault group_coordinator_killed --seconds 40
+    python -m tests.cluster --times 3
+    python -m tests.cluster --client confluent --delivery at_least_once --fault rolling_kill
 
-Inputs come at 100 a second until the fault is over. Every play ends with the verifier of the chaos
-tests: what is lost, doubled or unfair fails it.
+Each fault is played so many times with each client and each mode of delivery. Inputs come at 100 a
+second until the fault is over. Every play ends with the verifier of the chaos tests: what is lost,
+doubled or unfair fails it. The sums are a table for docs/reliability.md.
 """
 
 import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from benchmarks.timing import table
+from fair_allocator.log.kafka import DELIVERIES
 from tests.chaos.__main__ import CLIENTS
-from tests.chaos.site import PARTITIONS, site
-from tests.cluster.faults import FAULTS
+from tests.chaos.site import PARTITIONS, Site, site
+from tests.cluster.faults import FAULTS, OF_TRANSACTIONS
 from tests.cluster.watching import Watch
 from tests.support.broker.cluster import COPIES, JavaCluster, private_cluster
 
@@ -33,35 +37,84 @@ DEFAULTS: Final[dict[str, Any]] = {
 }
 
 
+class Case(NamedTuple):
+    """A fault, as one client in one mode of delivery meets it; the client has its usual name."""
+
+    fault: str
+    client: str
+    delivery: str
+
+
+@dataclass
+class Tally:
+    """What was seen of one case."""
+
+    inputs: int = 0
+    silences: list[float] = field(default_factory=list)
+    exits: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    def row(self, case: Case) -> list[object]:
+        """Return a row of the table."""
+        name, client, delivery = (text.replace("_", " ") for text in case)
+        seen = " ".join(f"{each:.1f}" for each in sorted(self.silences))
+        sums = [len(self.silences), f"{self.inputs:,}", len(self.failures), seen, self.exits]
+        return [name, client, delivery, *sums]
+
+
+HEADS: Final = (
+    *("fault", "client", "delivery", "plays", "inputs", "lost, doubled or unfair"),
+    *("worst silence of each play, s", "exits"),
+)
+
+
 def play(
-    cluster: JavaCluster, folder: Path, client: str, fault: str, seconds: float, seed: int
-) -> list[object]:
-    """Play a fault once; return a row of the table."""
+    cluster: JavaCluster, folder: Path, case: Case, seconds: float, seed: int, tally: Tally
+) -> None:
+    """Play a case once, and note what was seen."""
     cluster.await_whole()
-    with site(folder, cluster.bootstrap, client, seed, COPIES, **DEFAULTS) as played:
+    client = CLIENTS[case.client]
+    chosen = {**DEFAULTS, "delivery": case.delivery}
+    with site(folder, cluster.bootstrap, client, seed, COPIES, **chosen) as played:
         played.stuck_seconds = 60.0
         one = played.instance("one").serving(PARTITIONS)
-        with Watch(played.settings, PARTITIONS) as watch:
-            load = played.load(UNBOUNDED, PER_SECOND)
-            time.sleep(BEFORE_SECONDS)
-            began = time.monotonic()
-            FAULTS[fault](cluster, played, seconds)
-            time.sleep(BEFORE_SECONDS)
-            load.stop()
-            verdict = "0"
-            try:
-                played.settle()  # so that a silence at the end counts, too
-                time.sleep(1.0)
-            except Exception as error:
-                verdict = f"FAILED: {str(error)[:500]}"
-            silence = watch.silence(began)
         try:
+            tally.silences.append(_broken(cluster, played, case.fault, seconds))
             played.check()
         except Exception as error:
-            verdict = f"FAILED: {str(error)[:500]}"
-        Path(tempfile.gettempdir(), f"last-words-{client}-{fault}.log").write_text(one.said())
-        row = [fault.replace("_", " "), f"{seconds:g} s", client, f"{load.sent:,}", verdict]
-        return [*row, f"{silence:.1f} s", played.restarts]
+            tally.failures.append(f"{' '.join(case)} --seed {seed}: {str(error)[:2_000]}")
+        tally.inputs += sum(load.sent for load in played.loads)
+        tally.exits += played.restarts
+        words = f"last-words-{case.client}-{case.fault}-{case.delivery}.log"
+        Path(tempfile.gettempdir(), words).write_text(one.said())
+
+
+def _broken(cluster: JavaCluster, played: Site, fault: str, seconds: float) -> float:
+    """Break something under load; return the worst silence."""
+    with Watch(played.settings, PARTITIONS) as watch:
+        load = played.load(UNBOUNDED, PER_SECOND)
+        time.sleep(BEFORE_SECONDS)
+        began = time.monotonic()
+        FAULTS[fault](cluster, played, seconds)
+        time.sleep(BEFORE_SECONDS)
+        load.stop()
+        played.settle()  # so that a silence at the end counts, too
+        time.sleep(1.0)
+        return watch.silence(began)
+
+
+def cases(arguments: argparse.Namespace) -> Iterator[Case]:
+    """Yield what is to be played, in the order of the table."""
+    chosen = (arguments.fault or FAULTS, arguments.client or CLIENTS)
+    for fault, client, delivery in product(*chosen, arguments.delivery or DELIVERIES):
+        if delivery == DELIVERIES[0] or fault not in OF_TRANSACTIONS:
+            yield Case(fault, client, delivery)
+
+
+def markdown(tallies: dict[Case, Tally]) -> str:
+    """Return the sums as a table in Markdown."""
+    rows = [HEADS, ["---"] * len(HEADS), *(tally.row(case) for case, tally in tallies.items())]
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -71,27 +124,32 @@ def main(argv: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--client", choices=CLIENTS, action="append")
+    parser.add_argument("--delivery", choices=DELIVERIES, action="append")
     parser.add_argument("--fault", choices=FAULTS, action="append")
-    parser.add_argument("--seconds", type=float, default=40.0, help="how long a fault lasts")
-    parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=20.0, help="how long a fault lasts")
+    parser.add_argument("--times", type=int, default=1, help="how often each case is played")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args(argv)
-    heads = ["fault", "lasting", "client", "inputs", "lost or doubled", "worst silence", "exits"]
-    rows: list[list[object]] = [list(heads)]
+    tallies = {case: Tally() for case in cases(arguments)}
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
         private_cluster(Path(folder, "cluster")) as cluster,
     ):
-        for time_ in range(arguments.times):
-            for fault in arguments.fault or FAULTS:
-                for client in arguments.client or CLIENTS:
-                    place = Path(folder, f"{fault}-{client}-{time_}")
-                    seed = arguments.seed + time_
-                    row = play(cluster, place, CLIENTS[client], fault, arguments.seconds, seed)
-                    rows.append(row)
-                    print(*row, sep=", ", flush=True)
-    print("\n" + table(rows))
-    return int(any(row[4] != "0" for row in rows[1:]))
+        for turn, (case, tally) in product(range(arguments.times), tallies.items()):
+            seed = arguments.seed + turn
+            play(
+                cluster,
+                Path(folder, f"{'-'.join(case)}-{turn}"),
+                case,
+                arguments.seconds,
+                seed,
+                tally,
+            )
+            print(time.strftime("%H:%M:%S"), *tally.row(case), sep=", ", flush=True)
+    print("\n" + markdown({case: tally for case, tally in tallies.items() if tally.inputs}))
+    failures = [text for tally in tallies.values() for text in tally.failures]
+    print(*failures, sep="\n\n")
+    return int(bool(failures))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,11 @@ def transaction_coordinator_killed(cluster: JavaCluster, site: Site, lasting: fl
     return _killed(cluster, cluster.transaction_coordinator(writer), lasting)
 
 
+def leader_killed(cluster: JavaCluster, site: Site, lasting: float) -> float:
+    """`kill -9` of the broker that leads a journal, and inputs and outputs besides."""
+    return _killed(cluster, cluster.leader(site.settings.topics["journal"], 0), lasting)
+
+
 def leader_suspended(cluster: JavaCluster, site: Site, lasting: float) -> float:
     """SIGSTOP of the broker that leads a journal: connections stay, and nobody answers."""
     broker = cluster.brokers[cluster.leader(site.settings.topics["journal"], 0)]
@@ -54,7 +59,11 @@ FAULTS: Final[Mapping[str, Fault]] = {
     for fault in (
         group_coordinator_killed,
         transaction_coordinator_killed,
+        leader_killed,
         leader_suspended,
         rolling_kill,
     )
 }
+
+OF_TRANSACTIONS: Final = (transaction_coordinator_killed.__name__,)
+"""Faults that a service without transactions does not notice."""

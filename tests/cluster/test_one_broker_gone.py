@@ -27,11 +27,18 @@ above what was measured, and below what the watchdog would need."""
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("fault", ["group_coordinator_killed", "transaction_coordinator_killed"])
+@pytest.mark.parametrize(
+    ("fault", "delivery"),
+    [
+        ("group_coordinator_killed", "exactly_once"),
+        ("transaction_coordinator_killed", "exactly_once"),
+        ("leader_killed", "at_least_once"),
+    ],
+)
 def test_a_service_outlives_the_broker_that_looks_after_it(
-    client: str, fault: str, cluster: JavaCluster, tmp_path: Path
+    client: str, fault: str, delivery: str, cluster: JavaCluster, tmp_path: Path
 ) -> None:
-    with site(tmp_path, cluster.bootstrap, client, SEED, COPIES) as played:
+    with site(tmp_path, cluster.bootstrap, client, SEED, COPIES, delivery=delivery) as played:
         played.stuck_seconds = 2 * SILENT_SECONDS
         played.instance("one").serving(PARTITIONS)
         with Watch(played.settings, PARTITIONS) as watch:

@@ -152,8 +152,12 @@ def test_a_cluster_that_is_only_slow_is_given_more_time_each_time() -> None:
         given.append(limit.seconds)
         limit.exceeded()
     assert given == [3, 6, 12, 20, 20]
-    limit.kept()
+    limit.kept(0.5)
     assert limit.seconds == 3
+    limit.kept(1.5)
+    assert limit.seconds == 4.5, "calls take long: the next one may, too"
+    limit.kept(15.0)
+    assert limit.seconds == 20
     assert GrowingLimit(3.0, 1.0).seconds == 1
 
 

@@ -7,7 +7,9 @@ from fair_allocator.log.kafka.log import KafkaLog
 from fair_allocator.log.kafka.settings import (
     CLIENTS,
     DELIVERIES,
+    OAUTHBEARER,
     KafkaSettings,
+    OAuth,
     Security,
     default_instance,
     longest_wait,
@@ -22,6 +24,8 @@ __all__ = [
     "KafkaLog",
     "KafkaSettings",
     "longest_wait",
+    "OAuth",
+    "OAUTHBEARER",
     "Security",
 ]
 

@@ -24,6 +24,13 @@ READ_WAIT_MS: Final = 3
 POLL_WAIT_MS: Final = 100
 """How long a fetch waits for a record. A reader that turns to another place waits for its end."""
 
+TIME_REFUSED: Final = (
+    "the broker refuses the time of records that were written just now: this machine's clock and "
+    "the broker's are further apart than the topic's message.timestamp.after.max.ms; set the one "
+    "that is wrong"
+)
+"""What to say when a broker finds our records too far ahead, or too old."""
+
 Membership = Any
 """Proof of membership in a generation of the group; its type depends on the client library."""
 

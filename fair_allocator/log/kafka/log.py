@@ -1,18 +1,15 @@
-"""The service's side of the log on Kafka: the group, ownership, and reading.
+"""The service's side of the log on Kafka: opening, reading and committing.
 
 The mode of delivery decides how a commit is made: see `exactly_once` and `at_least_once`.
 """
 
-import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from math import inf
 from typing import Final
 
 from fair_allocator.errors import (
     CommitFailed,
-    ConfigurationError,
     LogError,
     LogLocked,
     LogUnavailable,
@@ -20,8 +17,8 @@ from fair_allocator.errors import (
 from fair_allocator.log.base import (
     INPUTS,
     JOURNAL,
+    TOPICS,
     Committed,
-    Log,
     Mark,
     Outgoing,
     Ownership,
@@ -30,13 +27,13 @@ from fair_allocator.log.base import (
 )
 from fair_allocator.log.interleaving import by_time
 from fair_allocator.log.kafka.at_least_once import AtLeastOnce
+from fair_allocator.log.kafka.clocks import Clocks
 from fair_allocator.log.kafka.commits import Commits
 from fair_allocator.log.kafka.driver import (
     Driver,
     DriverError,
     Edge,
     InstanceFenced,
-    Membership,
     NotPermitted,
     Place,
     PositionGone,
@@ -44,6 +41,7 @@ from fair_allocator.log.kafka.driver import (
 )
 from fair_allocator.log.kafka.exactly_once import ExactlyOnce
 from fair_allocator.log.kafka.identity import noted, require_same
+from fair_allocator.log.kafka.owning import Owning
 from fair_allocator.log.kafka.positions import CARRIER, resumed
 from fair_allocator.log.kafka.reading import Scanner, reaching, require_within
 from fair_allocator.log.kafka.settings import DELIVERIES, KafkaSettings
@@ -53,10 +51,9 @@ from fair_allocator.log.kafka.topics import (
     noted_otherwise,
     require_keeping,
     require_partitions,
+    stamped_by_brokers,
 )
 from fair_allocator.log.limits import require_committable
-
-logger = logging.getLogger(__name__)
 
 MODES: Final[Mapping[str, type[Commits]]] = dict(
     zip(DELIVERIES, (ExactlyOnce, AtLeastOnce), strict=True)
@@ -76,12 +73,8 @@ QUIET_SECONDS: Final = 5.0
 PASSING_SECONDS: Final = 5.0
 """How often to look for passed offsets that readers never see."""
 
-RIVAL_SECONDS: Final = 30.0
-RIVAL_SESSIONS: Final = 3.0
-"""A running rival takes the place in the group back within the longer of these two times."""
 
-
-class KafkaLog(Log):
+class KafkaLog(Owning):
     """The service's side of the log on Kafka.
 
     Parameters
@@ -92,6 +85,8 @@ class KafkaLog(Log):
         How many partitions the topics must have; None accepts any number.
     mark
         Marks the value of a record that is published again after a failure.
+    wall
+        This machine's clock, in seconds since 1970.
     """
 
     may_be_away = True
@@ -103,22 +98,13 @@ class KafkaLog(Log):
         partitions: int | None = None,
         *,
         mark: Mark = unmarked,
+        wall: Callable[[], float] = time.time,
     ) -> None:
-        self._driver = driver
-        self._settings = settings
+        super().__init__(driver, settings)
         self._wanted = partitions
         self._mark = mark
+        self._wall = wall
         self._undo: ExitStack | None = None
-        self._forget_everything()
-
-    def _forget_everything(self) -> None:
-        self._owned: frozenset[int] = frozenset()
-        self._assigned: frozenset[int] | None = None
-        self._rearranging = False
-        self._replaced_at = -inf
-        self._raised: BaseException | None = None
-        self._positions: dict[Place, int] = {}
-        self._heard = self._opened_at = self._passed_at = time.monotonic()
 
     @property
     def partitions(self) -> int:
@@ -133,7 +119,9 @@ class KafkaLog(Log):
             undo.callback(self._admin.close)
             self._topics = TopicWatch(self._admin, settings)
             self._partitions = self._topics.partitions
-            require_keeping(self._admin, settings.topics)
+            found = self._admin.settings(TOPICS)
+            require_keeping(found, settings.topics)
+            self._clocks = Clocks(stamped_by_brokers(found), self._wall)
             self._scanner = Scanner(driver, self._admin, settings)
             undo.callback(self._scanner.close)
             self._commits = MODES[settings.delivery](
@@ -182,128 +170,6 @@ class KafkaLog(Log):
         if partition not in self._owned:
             raise ValueError(f"partition {partition} is not owned")
 
-    def _store_if_possible(self, *, wait: bool) -> None:
-        with suppress(DriverError):
-            self._commits.store_now(wait=wait)
-
-    # -- what the group decides (see `driver.GroupListener`) -----------------------------------
-
-    def revoking(self) -> None:
-        """Let the handler commit while it still can; the poll raises what the handler raises."""
-        self._rearranging = True
-        try:
-            self._commits.polling()
-            if self._owned:
-                self._handler.losing(sorted(self._owned))
-                self._store_if_possible(wait=False)
-        except BaseException as error:  # a listener must not raise
-            self._raised = error
-        self._commits.is_joining = True
-
-    def assigned(self, places: Sequence[Place], proof: Membership | None) -> None:
-        """Note the owned partitions; the handler hears of them when the client has returned."""
-        self._commits.membership, self._rearranging = proof, False
-        self._commits.is_joining = False
-        partitions = frozenset(partition for _, partition in places)
-        beyond = max(partitions, default=0) + 1
-        alone = [p for p in partitions if any((topic, p) not in places for topic in INPUTS)]
-        if beyond > self._partitions:
-            self._raised = grown(self._partitions, beyond, self._settings.topics[JOURNAL])
-        elif alone:
-            self._raised = ConfigurationError(
-                f"group {self._settings.group!r} assigns the inputs of partition {min(alone)} to "
-                "different members: all must use the range assignment and read the same topics"
-            )
-        self._assigned = partitions
-
-    def evicted(self) -> None:
-        """Note that the group evicted this member."""
-        self._commits.membership, self._rearranging = None, True
-        self._commits.is_joining = True
-        self._assigned = frozenset()
-
-    @contextmanager
-    def _reaching(self) -> Iterator[None]:
-        """Do as `reaching` does, but report a rival only once it is confirmed."""
-        try:
-            with reaching(self._settings):
-                yield
-        except LogLocked as error:
-            if self._is_rival():
-                raise
-            raise LogUnavailable(
-                f"replaced in group {self._settings.group!r}, joins it anew: perhaps {error}"
-            ) from error
-
-    def _is_rival(self) -> bool:
-        """Tell whether another process took this instance's place in the group.
-
-        There may be no such process: a coordinator that takes over from a dead one may not know
-        which member had the place last. So join anew: only a running rival replaces this instance
-        again.
-        """
-        lasting = max(RIVAL_SECONDS, RIVAL_SESSIONS * self._settings.session_seconds)
-        if time.monotonic() - self._replaced_at < lasting:
-            self._commits.is_replaced = True
-            return True
-        replaced = self._group
-        try:
-            self._group = self._commits.group = self._driver.group_reader(self)
-        except DriverError as error:
-            logger.warning("replaced in the group, and cannot join anew yet: %s", error)
-            return False
-        self._replaced_at = time.monotonic()
-        with suppress(DriverError):
-            replaced.close()
-        self._positions.clear()
-        self.evicted()
-        return False
-
-    def _hand_over(self) -> None:
-        """Tell the handler which partitions were gained and lost."""
-        if self._raised is not None:
-            raised, self._raised = self._raised, None
-            raise raised
-        if self._assigned is None:
-            return
-        if self._assigned:
-            self._topics.look()
-        assigned, self._assigned = self._assigned, None
-        # Only the handler may fail here: nobody reads a partition that it was not told of.
-        kept = self._go_on_with(self._unchanged(self._owned & assigned))
-        lost, gained = sorted(self._owned - kept), sorted(assigned - kept)
-        self._owned = assigned
-        for partition in sorted(kept):
-            logger.info("partition %d: kept, nobody else wrote to its journal", partition)
-        self._commits.forget(lost)
-        try:
-            if lost:
-                self._handler.lost(lost)
-        finally:
-            # Tell a spare instance that it owns nothing. An evicted one has to wait for the group.
-            if gained or not (assigned or self._rearranging):
-                self._handler.gained(gained)
-
-    def _go_on_with(self, partitions: frozenset[int]) -> frozenset[int]:
-        """Resume these partitions where they stopped, and no others; return those that resumed."""
-        self._positions = {at: to for at, to in self._positions.items() if at[1] in partitions}
-        try:
-            self._group.seek(self._positions)
-        except DriverError:
-            self._positions.clear()
-            return frozenset()
-        return partitions
-
-    def _unchanged(self, partitions: frozenset[int]) -> frozenset[int]:
-        """Return the partitions whose journals nobody else wrote to during the rebalance."""
-        ends_known = self._commits.journal_ends
-        known = {(JOURNAL, p): ends_known[p] for p in partitions & ends_known.keys()}
-        try:
-            ends = self._scanner.ends(known) if known else {}
-        except DriverError:
-            return frozenset()
-        return frozenset(at[1] for at, end in ends.items() if end == known[at])
-
     # -- reading -------------------------------------------------------------------------------
 
     def poll(self, timeout_seconds: float, limit: int) -> list[Record]:
@@ -328,6 +194,7 @@ class KafkaLog(Log):
             blocks = [block for block in blocks if block[0][:2] in self._positions]
             if blocks:
                 self._heard = time.monotonic()
+                self._clocks.compare(blocks)
                 for block in blocks:
                     topic, partition, offset, *_ = block[-1]
                     self._positions[topic, partition] = offset + 1

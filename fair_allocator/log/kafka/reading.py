@@ -39,8 +39,10 @@ def reaching(settings: KafkaSettings) -> Iterator[None]:
         yield
     except Unreachable as error:
         check = "the address and port, and kafka.security_protocol"
-        if settings.security.uses_sasl:
+        if settings.security.uses_password:
             check += ", kafka.sasl_mechanism, user name and password"
+        if settings.security.uses_tokens:
+            check += ", kafka.sasl_mechanism, and whether the broker accepts the tokens"
         raise LogUnavailable(
             f"no connection to Kafka at {settings.bootstrap_servers} ({error}): check {check}"
         ) from error

@@ -16,7 +16,35 @@ CLIENTS: Final = ("kafka", "confluent")
 DELIVERIES: Final = ("exactly_once", "at_least_once")
 """How often an answer may be seen; see `exactly_once` and `at_least_once`."""
 
+OAUTHBEARER: Final = "OAUTHBEARER"
+"""The mechanism by which a client shows a token that somebody else gave it."""
+
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+
+@dataclass(frozen=True, slots=True)
+class OAuth:
+    """Where the tokens of the mechanism OAUTHBEARER come from (see `tokens`).
+
+    Attributes
+    ----------
+    token_url, client_id, client_secret, scope
+        The endpoint that gives tokens to this client, and what the client says there.
+    ca_file
+        The authorities that the endpoint's certificate is checked against; by default the system's.
+    token_source
+        A function that returns tokens, as "module:function", in place of the endpoint.
+    extensions
+        Names and values that the broker gets with the token.
+    """
+
+    token_url: str = ""
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
+    scope: str = ""
+    ca_file: str = ""
+    token_source: str = ""
+    extensions: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +56,11 @@ class Security:
     protocol
         PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
     mechanism
-        PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, if the protocol uses SASL.
+        PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER, if the protocol uses SASL.
     password
         Never shown.
+    oauth
+        What OAUTHBEARER needs in place of a user name and a password.
     ca_file, certificate_file, key_file
         In PEM; without a `ca_file` the system's authorities are trusted.
     """
@@ -42,11 +72,17 @@ class Security:
     ca_file: str = ""
     certificate_file: str = ""
     key_file: str = ""
+    oauth: OAuth = OAuth()
 
     @property
-    def uses_sasl(self) -> bool:
+    def uses_password(self) -> bool:
         """Whether the client logs in with a user name and a password."""
-        return self.protocol.startswith("SASL")
+        return self.protocol.startswith("SASL") and self.mechanism != OAUTHBEARER
+
+    @property
+    def uses_tokens(self) -> bool:
+        """Whether the client logs in with a token."""
+        return self.protocol.startswith("SASL") and self.mechanism == OAUTHBEARER
 
     @property
     def uses_tls(self) -> bool:

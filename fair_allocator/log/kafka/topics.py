@@ -1,6 +1,6 @@
 """The required settings of the topics, and how to make and check them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from fair_allocator.errors import ConfigurationError
@@ -122,7 +122,8 @@ def findings(admin: Admin, partitions: int) -> list[Finding]:
         for topic, count in counts.items()
         if count != partitions
     ]
-    return found + _about_positions(admin, counts) + _about_settings(admin, list(counts))
+    settings = admin.settings(list(counts)) if counts else {}
+    return found + _about_positions(admin, counts) + _about_settings(settings)
 
 
 def _about_positions(admin: Admin, counts: Mapping[str, int]) -> list[Finding]:
@@ -175,15 +176,21 @@ def _about_losses(admin: Admin, stored: Mapping[Place, Stored]) -> Iterator[Find
                 yield Finding(topic, certain, message)
 
 
-def require_keeping(admin: Admin, names: Mapping[str, str]) -> None:
-    """Refuse topics that lose records or do not accept them.
+def stamped_by_brokers(settings: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
+    """Return the topics whose records get their time from the brokers."""
+    key, value = "message.timestamp.type", "LogAppendTime"
+    return frozenset(topic for topic, each in settings.items() if each[key] == value)
+
+
+def require_keeping(settings: Mapping[str, Mapping[str, str]], names: Mapping[str, str]) -> None:
+    """Refuse topics with settings by which they lose records or do not accept them.
 
     Raises
     ------
     ConfigurationError
         Its message says what to set.
     """
-    wrong = [found for found in _about_settings(admin, TOPICS) if found.wrong]
+    wrong = [found for found in _about_settings(settings) if found.wrong]
     if wrong:
         told = "; ".join(f"{names[found.topic]}: {found.message}" for found in wrong)
         raise ConfigurationError(
@@ -192,9 +199,8 @@ def require_keeping(admin: Admin, names: Mapping[str, str]) -> None:
         )
 
 
-def _about_settings(admin: Admin, topics: Sequence[str]) -> list[Finding]:
-    settings = admin.settings(topics) if topics else {}
-    return [found for topic in topics for found in _about(topic, settings[topic])]
+def _about_settings(settings: Mapping[str, Mapping[str, str]]) -> list[Finding]:
+    return [found for topic, each in settings.items() for found in _about(topic, each)]
 
 
 def _about(topic: str, settings: Mapping[str, str]) -> Iterator[Finding]:

@@ -52,24 +52,29 @@ def private_broker(
     settings: str = "",
     certificate: Path | None = None,
     machine: Sequence[str] = FOR_TESTS,
+    *,
+    oauth: bool = False,
+    version: str = "",
 ) -> Iterator[JavaBroker]:
     """Yield a running broker of one's own, which may be killed, suspended and started again.
 
     `settings` are lines of server.properties that go after the usual ones. With a `certificate`,
-    in PEM after its key, it listens to TLS as well. `machine` are arguments of its Java.
+    in PEM after its key, it listens to TLS as well. `machine` are arguments of its Java. With
+    `oauth`, it has a listener for clients with tokens. Another `version` than usual is fetched when
+    it is first asked for.
     """
-    require_java()
-    broker = JavaBroker(folder, settings, machine, certificate)
+    require_java(version)
+    broker = JavaBroker(folder, settings, machine, certificate, oauth=oauth, version=version)
     try:
         yield broker.start()
     finally:
         broker.stop()
 
 
-def require_java() -> None:
+def require_java(version: str = "") -> None:
     """Skip the test where there is no Java, or fail where nothing may be skipped."""
     try:
-        libraries()
+        libraries(version)
     except NoBroker as reason:
         lacks(f"NO KAFKA BROKER: {reason}; or give one in {GIVEN}")
 

@@ -25,7 +25,7 @@ process.roles=broker,controller
 node.id={node}
 listeners={served},CONTROLLER://127.0.0.1:{controller}
 advertised.listeners={served}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL,BOTH:SASL_SSL
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL,BOTH:SASL_SSL,OAUTH:SASL_PLAINTEXT
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
 listener.name.sasl.plain.sasl.jaas.config={plain} required user_{user}="{password}";
 listener.name.sasl.scram-sha-512.sasl.jaas.config={scram} required;
@@ -63,6 +63,13 @@ listener.name.both.scram-sha-256.sasl.jaas.config={scram} required;
 """
 """TLS alone; and with a password and a certificate of the client's own, which is the broker's."""
 
+OAUTH: Final = """
+listener.name.oauth.sasl.enabled.mechanisms=OAUTHBEARER
+listener.name.oauth.oauthbearer.sasl.jaas.config={oauth} required unsecuredLoginStringClaim_sub="b";
+listener.name.oauth.oauthbearer.connections.max.reauth.ms=60000
+"""
+"""Tokens without a signature, by which a client has to log in again before they expire."""
+
 LOGGING: Final = """\
 status = error
 appender.console.type = Console
@@ -88,6 +95,10 @@ _MODULES: Final = "org.apache.kafka.common.security"
 SCRAM: Final = f"{_MODULES}.scram.ScramLoginModule"
 
 
+SCRAM_SINCE: Final = (3, 5)
+"""The version of Kafka since which users can be made together with a cluster."""
+
+
 class NoBroker(Exception):
     """There is no way to have a broker here; the message says why."""
 
@@ -95,13 +106,18 @@ class NoBroker(Exception):
 def kafka_version() -> str:
     """Return the version of Kafka that the pom asks for."""
     space = "{http://maven.apache.org/POM/4.0.0}"
-    return str(ElementTree.parse(POM).findtext(f".//{space}dependency/{space}version"))
+    return str(ElementTree.parse(POM).findtext(f".//{space}kafka.version"))
 
 
-def libraries() -> Path:
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def libraries(version: str = "") -> Path:
     """Return the folder of jars, fetched once by Maven and kept outside the tree."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "fair-allocator" / f"kafka-{kafka_version()}"
+    version = version or kafka_version()
+    folder = cache / "fair-allocator" / f"kafka-{version}"
     for program in ("java",) if folder.is_dir() else ("java", "mvn"):
         if shutil.which(program) is None:
             raise NoBroker(f"{program} is not installed (Debian: default-jre-headless, maven)")
@@ -110,7 +126,7 @@ def libraries() -> Path:
     partial = folder.with_name(f"{folder.name}.{os.getpid()}")
     command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
     done = subprocess.run(
-        [*command, f"-DoutputDirectory={partial}"],
+        [*command, f"-DoutputDirectory={partial}", f"-Dkafka.version={version}"],
         capture_output=True,
         text=True,
         timeout=scaled(MAVEN_SECONDS),
@@ -118,7 +134,9 @@ def libraries() -> Path:
     )
     if done.returncode:
         shutil.rmtree(partial, ignore_errors=True)
-        raise NoBroker(f"Maven cannot fetch the jars: {done.stdout[-500:]}{done.stderr[-500:]}")
+        raise NoBroker(
+            f"Maven cannot fetch Kafka {version}: {done.stdout[-500:]}{done.stderr[-500:]}"
+        )
     try:
         partial.rename(folder)
     except OSError:  # somebody else was faster
@@ -141,8 +159,12 @@ class JavaBroker:
         certificate: Path | None = None,
         node: int = 1,
         controllers: Mapping[int, int] | None = None,
+        *,
+        oauth: bool = False,
+        version: str = "",
     ) -> None:
-        self._libraries = libraries()
+        self._libraries = libraries(version)
+        self._has_scram = not version or _numbers(version) >= SCRAM_SINCE
         self._folder = folder
         self._machine = machine
         self._process: subprocess.Popen[bytes] | None = None
@@ -155,6 +177,7 @@ class JavaBroker:
         self.sasl_port = free_port()
         self.tls_port = free_port()
         self.both_port = free_port()
+        self.oauth_port = free_port()
         listeners = {"PLAINTEXT": self.port, "SASL": self.sasl_port}
         if certificate is not None:
             listeners |= {"TLS": self.tls_port, "BOTH": self.both_port}
@@ -163,6 +186,9 @@ class JavaBroker:
                 trusted=certificate.with_suffix(".crt"),
                 scram=SCRAM,
             )
+        if oauth:
+            listeners["OAUTH"] = self.oauth_port
+            settings += OAUTH.format(oauth=f"{_MODULES}.oauthbearer.OAuthBearerLoginModule")
         controllers = controllers or {node: free_port()}
         self._properties.write_text(
             SETTINGS.format(
@@ -205,12 +231,12 @@ class JavaBroker:
         ]
 
     def _format(self) -> None:
+        users = [f"SCRAM-SHA-{n}=[name={USER},password={PASSWORD}]" for n in (256, 512)]
         subprocess.run(
             self._java(
                 "kafka.tools.StorageTool",
                 *("format", "-t", CLUSTER, "-c", str(self._properties)),
-                *("--add-scram", f"SCRAM-SHA-256=[name={USER},password={PASSWORD}]"),
-                *("--add-scram", f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]"),
+                *(word for user in users if self._has_scram for word in ("--add-scram", user)),
             ),
             check=True,
             stdout=subprocess.DEVNULL,

@@ -30,12 +30,21 @@ from fair_allocator.log.kafka.driver import (
     milliseconds,
 )
 from fair_allocator.log.kafka.settings import KafkaSettings
+from fair_allocator.log.kafka.tokens import Tokens, tokens_of
 
 logger = logging.getLogger("confluent_kafka")
 logger.addHandler(logging.NullHandler())
 
 FIRST_WAIT_SECONDS: Final = 0.05
 """How long to wait for the first attempt at a writer; each next attempt may take twice as long."""
+
+
+def _token(
+    tokens: Tokens, extensions: Mapping[str, str], _setting: str
+) -> tuple[str, float, str, Mapping[str, str]]:
+    """Return the token as the client wants it: with its end, no principal, and extensions."""
+    token = tokens.current()
+    return token.text, token.expires_at, "", extensions
 
 
 class Confluent:
@@ -55,7 +64,14 @@ class Confluent:
             "security.protocol": security.protocol,
             "logger": logger,
         }
-        if security.uses_sasl:
+        self._tokens: Tokens | None = None
+        if security.uses_tokens:
+            self._tokens = tokens_of(security.oauth)
+            common |= {
+                "sasl.mechanism": security.mechanism,
+                "oauth_cb": partial(_token, self._tokens, dict(security.oauth.extensions)),
+            }
+        if security.uses_password:
             common |= {
                 "sasl.mechanism": security.mechanism,
                 "sasl.username": security.username,
@@ -71,6 +87,8 @@ class Confluent:
         self._common = common
 
     def admin(self) -> Admin:
+        if self._tokens is not None:
+            self._tokens.current()  # raises in plain words: the client itself only asks again
         told: list[KafkaError] = []
         with translated():
             client = AdminClient(self._common | {"error_cb": told.append})

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
@@ -36,9 +37,9 @@ _MOVES: Final = (
 )
 """Errors after a broker restarted, or after it failed and its partitions moved."""
 
-_ATTEMPT_SECONDS: Final = 2.0
-"""How long to ask a leader, or the controller, before looking for another. The client itself never
-looks for another."""
+_ATTEMPT_SECONDS: Final = 0.5
+"""How long to ask a leader, or the controller, before looking for another; each next attempt may
+take twice as long. The client itself never looks for another."""
 
 _PAUSE_SECONDS: Final = 0.02
 
@@ -64,7 +65,6 @@ class Admin:
         self._theirs = topics
         self._ours = {name: topic for topic, name in topics.items()}
         self._patience = patience
-        self._attempt = min(_ATTEMPT_SECONDS, patience)
 
     def partition_counts(self) -> dict[str, int]:
         return {topic: each.partitions for topic, each in self.described().items()}
@@ -73,10 +73,10 @@ class Admin:
         with translated():
             return self._insist(self._described)
 
-    def _described(self) -> dict[str, Described]:
+    def _described(self, limit: float) -> dict[str, Described]:
         found = {}
         asked = self._client.describe_topics(
-            TopicCollection(list(self._ours)), request_timeout=self._attempt
+            TopicCollection(list(self._ours)), request_timeout=limit
         )
         for name, future in asked.items():
             try:
@@ -90,19 +90,24 @@ class Admin:
             found[self._ours[name]] = Described(len(topic.partitions), known)
         return found
 
-    def _insist(self, ask: Callable[[], T]) -> T:
-        """Ask again while leaders may have moved; in between, look where they are now."""
+    def _insist(self, ask: Callable[[float], T]) -> T:
+        """Ask again while leaders may have moved; in between, look where they are now.
+
+        `ask` takes the seconds that it may wait for an answer.
+        """
         deadline = time.monotonic() + self._patience
+        limit = min(_ATTEMPT_SECONDS, self._patience)
         while True:
             try:
-                return ask()
+                return ask(limit)
             except KafkaException as error:
                 if error.args[0].code() not in _MOVES or time.monotonic() > deadline:
                     raise
             time.sleep(_PAUSE_SECONDS)
             with suppress(KafkaException):
                 # The client remembers the leaders and the controller that it finds.
-                self._client.list_topics(timeout=self._attempt)
+                self._client.list_topics(timeout=limit)
+            limit = min(2 * limit, self._patience)
 
     def settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         names = {self._theirs[topic]: topic for topic in topics}
@@ -136,12 +141,12 @@ class Admin:
         wanted = {TopicPartition(self._theirs[topic], p): spec for topic, p in places}
         level = _LEVELS[edge is Edge.STABLE]
         with translated():
-            return self._insist(lambda: self._offsets(wanted, level))
+            return self._insist(partial(self._offsets, wanted, level))
 
-    def _offsets(self, wanted: Mapping[TopicPartition, Any], level: Any) -> dict[Place, int]:
-        asked = self._client.list_offsets(
-            wanted, isolation_level=level, request_timeout=self._attempt
-        )
+    def _offsets(
+        self, wanted: Mapping[TopicPartition, Any], level: Any, limit: float
+    ) -> dict[Place, int]:
+        asked = self._client.list_offsets(wanted, isolation_level=level, request_timeout=limit)
         found = {
             (self._ours[at.topic], at.partition): future.result().offset
             for at, future in asked.items()

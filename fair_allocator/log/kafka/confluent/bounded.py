@@ -15,23 +15,27 @@ from typing import Any, Final
 
 from fair_allocator.log.kafka.driver import Unreachable
 
-MARGIN_SECONDS: Final = 1.0
+MARGIN_SECONDS: Final = 0.25
 """How much longer than its own limit a call may take."""
+
+ROOM: Final = 3.0
+"""How many times as long as the last call the next one may take."""
 
 
 class GrowingLimit:
     """The time limit of a call: short at first, doubled after each call that took longer.
 
-    So a call that never returns is given up soon, and a slow cluster still gets enough time.
+    So a call that never returns is given up soon, and a slow cluster still gets enough time: while
+    calls take long, the limit stays above what they take.
     """
 
     def __init__(self, least: float, most: float) -> None:
         self.seconds = self._least = min(least, most)
         self._most = most
 
-    def kept(self) -> None:
-        """Note that a call returned."""
-        self.seconds = self._least
+    def kept(self, took: float) -> None:
+        """Note that a call returned after `took` seconds."""
+        self.seconds = min(max(self._least, ROOM * took), self._most)
 
     def exceeded(self) -> None:
         """Note that a call took longer, or failed."""

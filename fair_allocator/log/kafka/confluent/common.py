@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from fair_allocator.log.kafka.driver import (
+    TIME_REFUSED,
     DriverError,
     InstanceFenced,
     NotPermitted,
@@ -68,6 +69,8 @@ def as_error(error: KafkaError, topic: str = "") -> DriverError:
         return WriterFenced(text)
     if code in _NOT_PERMITTED:
         return NotPermitted(text)
+    if code == KafkaError.INVALID_TIMESTAMP:
+        return DriverError(f"{TIME_REFUSED} ({text})")
     if code in _GONE:
         return PositionGone(text)
     return Unreachable(text) if code in _UNREACHABLE else DriverError(text)

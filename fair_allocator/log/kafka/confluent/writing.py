@@ -1,6 +1,7 @@
 """Producers of confluent-kafka, with transactions and without."""
 
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -12,9 +13,10 @@ from fair_allocator.log.kafka.confluent.bounded import BoundedCalls, GrowingLimi
 from fair_allocator.log.kafka.confluent.common import as_error, translated
 from fair_allocator.log.kafka.driver import Appended, Membership, Place, Stored, Unreachable
 
-STORING_SECONDS: Final = 3.0
+STORING_SECONDS: Final = 1.0
 """How long the group's coordinator may take at first. After that we start over: if it is dead, the
-client may wait for ever (see `bounded`)."""
+client may wait for ever (see `bounded`), and a producer goes on asking the coordinator that it
+knows, though the group has another one. Only a new producer looks for it."""
 
 _DROPPED: Final = (KafkaError._PURGE_INFLIGHT, KafkaError._PURGE_QUEUE)
 
@@ -67,11 +69,11 @@ class Transactions:
             for (topic, partition), (offset, metadata) in stored.items()
         ]
         send = self._producer.send_offsets_to_transaction
-        limit = self._storing.seconds
+        limit, began = self._storing.seconds, time.monotonic()
         self._storing.exceeded()
         with translated():
             self._calls.call("storing positions", send, positions, membership, limit, limit=limit)
-        self._storing.kept()
+        self._storing.kept(time.monotonic() - began)
 
     def end(self) -> None:
         limit = self._patience

@@ -7,12 +7,13 @@ lock. Comments say how the client behaves when a broker is slow or gone. Every g
 comes from a failure that was seen in tests.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from fair_allocator.log.kafka.driver import (
     POLL_BYTES,
@@ -31,8 +32,23 @@ from fair_allocator.log.kafka.kafka_python.lenient import install
 from fair_allocator.log.kafka.kafka_python.reading import GroupReader, Reader, Tailer
 from fair_allocator.log.kafka.kafka_python.writing import KeySerializer, Transactions, Writer
 from fair_allocator.log.kafka.settings import KafkaSettings
+from fair_allocator.log.kafka.tokens import Tokens, tokens_of
 
 install()
+
+
+class _Provider(AbstractTokenProvider):  # type: ignore[misc]
+    """Gives the client a token for each connection."""
+
+    def __init__(self, tokens: Tokens, extensions: Sequence[tuple[str, str]]) -> None:
+        self._tokens = tokens
+        self._extensions = dict(extensions)
+
+    def token(self) -> str:
+        return self._tokens.current().text
+
+    def extensions(self) -> dict[str, str]:
+        return self._extensions
 
 
 class KafkaPython:
@@ -51,7 +67,14 @@ class KafkaPython:
             "kafka_client": connections,
             "security_protocol": security.protocol,
         }
-        if security.uses_sasl:
+        self._tokens: Tokens | None = None
+        if security.uses_tokens:
+            self._tokens = tokens_of(security.oauth)
+            common |= {
+                "sasl_mechanism": security.mechanism,
+                "sasl_oauth_token_provider": _Provider(self._tokens, security.oauth.extensions),
+            }
+        if security.uses_password:
             common |= {
                 "sasl_mechanism": security.mechanism,
                 "sasl_plain_username": security.username,
@@ -66,6 +89,8 @@ class KafkaPython:
         self._common = common
 
     def admin(self) -> Admin:
+        if self._tokens is not None:
+            self._tokens.current()  # raises in plain words: the client itself only asks again
         with _connecting():
             client = KafkaAdminClient(**self._common)
         return Admin(client, self._names, self._settings.group, self._settings.request_seconds)

@@ -8,6 +8,7 @@ from kafka import errors as kafka_errors
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from fair_allocator.log.kafka.driver import (
+    TIME_REFUSED,
     DriverError,
     InstanceFenced,
     NotPermitted,
@@ -47,6 +48,9 @@ def translated(failures: Collection[str] = ()) -> Iterator[None]:
         causes = (error, *error.args)
         if any(isinstance(cause, kafka_errors.AuthorizationError) for cause in causes):
             raise NotPermitted(str(error)) from error
+        # A producer that failed before has only the text of the reason.
+        if kafka_errors.InvalidTimestampError.__name__ in str(error):
+            raise DriverError(f"{TIME_REFUSED} ({error})") from error
         fenced = any(isinstance(cause, _FENCED) for cause in causes)
         raise (WriterFenced if fenced else DriverError)(str(error)) from error
 

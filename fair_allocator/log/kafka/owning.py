@@ -1,0 +1,179 @@
+"""Which partitions this instance owns: what the group decides, and how the service hears of it."""
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from math import inf
+from typing import Final
+
+from fair_allocator.errors import ConfigurationError, LogLocked, LogUnavailable
+from fair_allocator.log.base import INPUTS, JOURNAL, Log, Ownership
+from fair_allocator.log.kafka.commits import Commits
+from fair_allocator.log.kafka.driver import (
+    Admin,
+    Driver,
+    DriverError,
+    GroupReader,
+    Membership,
+    Place,
+)
+from fair_allocator.log.kafka.reading import Scanner, reaching
+from fair_allocator.log.kafka.settings import KafkaSettings
+from fair_allocator.log.kafka.topic_watch import TopicWatch
+from fair_allocator.log.kafka.topics import grown
+
+logger = logging.getLogger(__name__)
+
+RIVAL_SECONDS: Final = 30.0
+RIVAL_SESSIONS: Final = 3.0
+"""A running rival takes the place in the group back within the longer of these two times."""
+
+
+class Owning(Log):
+    """A member of the group: it listens to the group (see `driver.GroupListener`).
+
+    `log.KafkaLog` adds reading and writing. It sets the attributes below when it opens.
+    """
+
+    _admin: Admin
+    _commits: Commits
+    _group: GroupReader
+    _handler: Ownership
+    _partitions: int
+    _scanner: Scanner
+    _topics: TopicWatch
+
+    def __init__(self, driver: Driver, settings: KafkaSettings) -> None:
+        self._driver = driver
+        self._settings = settings
+        self._forget_everything()
+
+    def _forget_everything(self) -> None:
+        self._owned: frozenset[int] = frozenset()
+        self._assigned: frozenset[int] | None = None
+        self._rearranging = False
+        self._replaced_at = -inf
+        self._raised: BaseException | None = None
+        self._positions: dict[Place, int] = {}
+        self._heard = self._opened_at = self._passed_at = time.monotonic()
+
+    def revoking(self) -> None:
+        """Let the handler commit while it still can; the poll raises what the handler raises."""
+        self._rearranging = True
+        try:
+            self._commits.polling()
+            if self._owned:
+                self._handler.losing(sorted(self._owned))
+                self._store_if_possible(wait=False)
+        except BaseException as error:  # a listener must not raise
+            self._raised = error
+        self._commits.is_joining = True
+
+    def assigned(self, places: Sequence[Place], proof: Membership | None) -> None:
+        """Note the owned partitions; the handler hears of them when the client has returned."""
+        self._commits.membership, self._rearranging = proof, False
+        self._commits.is_joining = False
+        partitions = frozenset(partition for _, partition in places)
+        beyond = max(partitions, default=0) + 1
+        alone = [p for p in partitions if any((topic, p) not in places for topic in INPUTS)]
+        if beyond > self._partitions:
+            self._raised = grown(self._partitions, beyond, self._settings.topics[JOURNAL])
+        elif alone:
+            self._raised = ConfigurationError(
+                f"group {self._settings.group!r} assigns the inputs of partition {min(alone)} to "
+                "different members: all must use the range assignment and read the same topics"
+            )
+        self._assigned = partitions
+
+    def evicted(self) -> None:
+        """Note that the group evicted this member."""
+        self._commits.membership, self._rearranging = None, True
+        self._commits.is_joining = True
+        self._assigned = frozenset()
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        """Do as `reaching` does, but report a rival only once it is confirmed."""
+        try:
+            with reaching(self._settings):
+                yield
+        except LogLocked as error:
+            if self._is_rival():
+                raise
+            raise LogUnavailable(
+                f"replaced in group {self._settings.group!r}, joins it anew: perhaps {error}"
+            ) from error
+
+    def _is_rival(self) -> bool:
+        """Tell whether another process took this instance's place in the group.
+
+        There may be no such process: a coordinator that takes over from a dead one may not know
+        which member had the place last. So join anew: only a running rival replaces this instance
+        again.
+        """
+        lasting = max(RIVAL_SECONDS, RIVAL_SESSIONS * self._settings.session_seconds)
+        if time.monotonic() - self._replaced_at < lasting:
+            self._commits.is_replaced = True
+            return True
+        replaced = self._group
+        try:
+            self._group = self._commits.group = self._driver.group_reader(self)
+        except DriverError as error:
+            logger.warning("replaced in the group, and cannot join anew yet: %s", error)
+            return False
+        self._replaced_at = time.monotonic()
+        with suppress(DriverError):
+            replaced.close()
+        self._positions.clear()
+        self.evicted()
+        return False
+
+    def _hand_over(self) -> None:
+        """Tell the handler which partitions were gained and lost."""
+        if self._raised is not None:
+            raised, self._raised = self._raised, None
+            raise raised
+        if self._assigned is None:
+            return
+        if self._assigned:
+            self._topics.look()
+        assigned, self._assigned = self._assigned, None
+        # Only the handler may fail here: nobody reads a partition that it was not told of.
+        kept = self._go_on_with(self._unchanged(self._owned & assigned))
+        lost, gained = sorted(self._owned - kept), sorted(assigned - kept)
+        self._owned = assigned
+        for partition in sorted(kept):
+            logger.info("partition %d: kept, nobody else wrote to its journal", partition)
+        self._commits.forget(lost)
+        try:
+            if lost:
+                self._handler.lost(lost)
+        finally:
+            # Tell a spare instance that it owns nothing. An evicted one has to wait for the group.
+            if gained or not (assigned or self._rearranging):
+                self._handler.gained(gained)
+
+    def _go_on_with(self, partitions: frozenset[int]) -> frozenset[int]:
+        """Resume these partitions where they stopped, and no others; return those that resumed."""
+        self._positions = {at: to for at, to in self._positions.items() if at[1] in partitions}
+        try:
+            self._group.seek(self._positions)
+        except DriverError:
+            self._positions.clear()
+            return frozenset()
+        return partitions
+
+    def _unchanged(self, partitions: frozenset[int]) -> frozenset[int]:
+        """Return the partitions whose journals nobody else wrote to during the rebalance."""
+        ends_known = self._commits.journal_ends
+        known = {(JOURNAL, p): ends_known[p] for p in partitions & ends_known.keys()}
+        try:
+            ends = self._scanner.ends(known) if known else {}
+        except DriverError:
+            return frozenset()
+        return frozenset(at[1] for at, end in ends.items() if end == known[at])
+
+    def _store_if_possible(self, *, wait: bool) -> None:
+        with suppress(DriverError):
+            self._commits.store_now(wait=wait)
