@@ -216,6 +216,8 @@ class LimitsSection(_Section):
     """Requests of a pool that wait because no arm can take them; a further one is a dead letter."""
     remembered_per_pool: Annotated[int, Field(ge=0)] = _SHARD.remembered_per_pool
     """Settled requests that a pool remembers, so that a repeat gets its first answer."""
+    memory_bytes: Annotated[int, Field(ge=100_000)] = _SHARD.memory_bytes
+    """Memory that requests may take in a partition, estimated; a further one is a dead letter."""
     pools_per_shard: _Count = _SHARD.pools_per_shard
     """Pools of one partition; beyond that, the service creates no pool on demand."""
     arms_per_pool: _Count = _SHARD.arms_per_pool

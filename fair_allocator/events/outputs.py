@@ -254,6 +254,8 @@ class Refusal(StrEnum):
     """Every eligible arm is asleep, busy or at its cap, and the pool's requests do not wait."""
     TOO_MANY_WAITING = "too-many-waiting"
     """As many requests wait in the pool as may."""
+    NO_MEMORY = "no-memory"
+    """The requests of the pool, or of all pools, take as much memory as they may."""
     WAITED_TOO_LONG = "waited-too-long"
     """The request waited for longer than the pool's wait_timeout."""
     NOBODY_LEFT = "nobody-left"

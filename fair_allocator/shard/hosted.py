@@ -59,13 +59,17 @@ class HostedPool:
         The requests that may have to be decided again, by id.
     tags
         The tags of the arms that have some.
+    own_bytes, kept_bytes, counted
+        About how many bytes of memory the pool itself takes, if it was made on demand; how many
+        `waiting` and `asked` take; and how many of all its bytes `Memory` has counted.
     noted
         The decisions noted since somebody has looked; None while nobody watches the pool.
     """
 
     __slots__ = (
-        *("_first", "_needs", "_room", "asked", "bucket", "epochs", "hosting", "key", "noted"),
-        *("open", "opening", "pool", "scheduled", "stood", "tags", "waiting"),
+        *("_first", "_needs", "asked", "bucket", "counted", "epochs", "hosting", "kept_bytes"),
+        *("key", "noted", "open", "opening", "own_bytes", "pool", "scheduled", "stood", "tags"),
+        "waiting",
     )
 
     def __init__(self, pool: Pool, hosting: Hosting, epochs: list[Epoch], bucket: int) -> None:
@@ -85,7 +89,7 @@ class HostedPool:
         self.noted: list[Noted] | None = None
         self._needs: dict[str, Any] = {}
         self._first = 0
-        self._room = 64
+        self.own_bytes = self.kept_bytes = self.counted = 0
         self._settle()
 
     @classmethod
@@ -205,14 +209,13 @@ class HostedPool:
         for pick in made.picks if made.others else (made,):
             pick.clock = clock
             self.open.append(pick)
-        if len(self.open) > self._room:
-            self._tidy()
+        self._tidy()
 
     def _tidy(self) -> None:
-        """Drop the answered assignments, once the list is twice as long as without them."""
-        self.open = [each for each in self.open if each.later is None]
-        self._first = 0
-        self._room = 2 * len(self.open) + 64
+        """Drop the answered assignments once they are the larger part of the list."""
+        if len(self.open) > 2 * self.pool.open + 64:
+            self.open = [each for each in self.open if each.later is None]
+            self._first = 0
 
     def oldest(self) -> Assignment | None:
         """Return the oldest open assignment."""
@@ -232,6 +235,7 @@ class HostedPool:
         outcome = self.pool.reward(request_id, value, arm)
         if self.asked:
             self._let_go(request_id)
+        self._tidy()
         return outcome
 
     def decline(self, request_id: str, arm: str | None) -> RewardOutcome:
@@ -263,15 +267,37 @@ class HostedPool:
 
     def give_up(self, request_id: str, instead_of: str) -> None:
         """Forget a request that waited, or that no arm is left for."""
-        self.waiting.pop((request_id, instead_of), None)
+        self.end_wait(request_id, instead_of)
         if instead_of:
             self.pool.give_up(request_id)
             self._let_go(request_id)
 
+    # -- requests that are kept as they came --------------------------------------------------
+
+    def begin_wait(self, waiter: Waiter) -> None:
+        """Let a request wait."""
+        self.waiting[waiter.key] = waiter
+        self.kept_bytes += waiter.asked.footprint
+
+    def end_wait(self, request_id: str, instead_of: str) -> None:
+        """Let a request wait no longer, if it does."""
+        waiter = self.waiting.pop((request_id, instead_of), None)
+        if waiter is not None:
+            self.kept_bytes -= waiter.asked.footprint
+
+    def keep(self, asked: Asked) -> None:
+        """Keep a request that may have to be decided again."""
+        self.asked[asked.request_id] = asked
+        self.kept_bytes += asked.footprint
+
+    def footprint(self) -> int:
+        """Return about how many bytes of memory requests take here; see `Memory`."""
+        return self.pool.footprint + self.kept_bytes + self.own_bytes
+
     def _let_go(self, request_id: str) -> None:
         """Forget what a request asked for if none of its assignments is open."""
         if request_id in self.asked and not self.pool.is_open(request_id):
-            del self.asked[request_id]
+            self.kept_bytes -= self.asked.pop(request_id).footprint
 
     # -- time ---------------------------------------------------------------------------------
 
@@ -346,11 +372,9 @@ class HostedPool:
             hosted.open.sort(key=_round)
         hosted._retag(state.get("tags", {}))
         for plain in state.get("asked", ()):
-            asked = Asked.read(plain)
-            hosted.asked[asked.request_id] = asked
+            hosted.keep(Asked.read(plain))
         for *plain, instead_of, since in state.get("waiting", ()):
-            waiter = Waiter(Asked.read(plain), instead_of, since)
-            hosted.waiting[waiter.key] = waiter
+            hosted.begin_wait(Waiter(Asked.read(plain), instead_of, since))
         return hosted
 
 

@@ -17,6 +17,7 @@ from fair_allocator.core.requests import Assignment, RewardOutcome
 from fair_allocator.events.wire import to_json
 from fair_allocator.shard.asked import Asked, Waiter
 from fair_allocator.shard.hosted import HostedPool
+from fair_allocator.shard.memory import Memory
 from fair_allocator.text import to_bytes
 
 
@@ -64,6 +65,7 @@ class PoolTable:
         self.buckets = 1
         self.pools: dict[str, HostedPool] = {}
         """The pools that are not retired."""
+        self.memory = Memory()
         self._retired: dict[str, bytes] = {}
         self._groups: list[set[str]] = [set()]
         self._due: list[tuple[int, str]] = []
@@ -82,8 +84,11 @@ class PoolTable:
         """Return a pool, also if it was retired; None if there is no such pool."""
         hosted = self.pools.get(name)
         if hosted is None and name in self._retired:
-            state = json.loads(decompress(self._retired.pop(name)))
+            data = self._retired.pop(name)
+            state = json.loads(decompress(data))
             hosted = self.pools[name] = HostedPool.from_state(state, self.bucket_of(name))
+            self.memory.add_retired(-len(data))
+            self.memory.add(hosted)
             self._schedule(name, hosted)
             self.used(name)
         return hosted
@@ -129,18 +134,27 @@ class PoolTable:
             self._add(name, hosted)
         else:
             hosted.reconfigure(settings)
+            self.memory.drop(hosted)
         hosted.hosting = replace(hosted.hosting, on_demand=on_demand, fingerprint=fingerprint)
+        self.memory.add(hosted)
         self.touched.add(hosted.bucket)
         return hosted
 
     def set_arms(self, name: str, arms: Mapping[str, Mapping[str, Any]]) -> Change:
         """Add or change some arms of a pool."""
         hosted = self.touch(name)
-        return hosted.set_arms(arms)
+        return self._weigh_again(hosted, hosted.set_arms(arms))
 
     def remove_arms(self, name: str, arms: list[str]) -> Change:
         """Remove some arms of a pool."""
-        return self.touch(name).remove_arms(arms)
+        hosted = self.touch(name)
+        return self._weigh_again(hosted, hosted.remove_arms(arms))
+
+    def _weigh_again(self, hosted: HostedPool, change: Change) -> Change:
+        """Count a pool that has more or fewer arms now."""
+        self.memory.drop(hosted)
+        self.memory.add(hosted)
+        return change
 
     def let_sleep(self, name: str, arms: list[str], asleep: bool) -> None:
         """Let some arms of a pool sleep, or wake them."""
@@ -165,7 +179,7 @@ class PoolTable:
     def remove(self, name: str) -> None:
         """Forget a pool."""
         bucket = self.bucket_of(name)
-        del self.pools[name]
+        self.memory.drop(self.pools.pop(name))
         self._groups[bucket].remove(name)
         self._used.pop(name, None)
         self.touched.add(bucket)
@@ -178,9 +192,10 @@ class PoolTable:
         hosted.pool.count(made, among, instead_of)
         hosted.count(made, self.clock)
         if hosted.waiting:
-            hosted.waiting.pop((made.request_id, instead_of), None)
+            hosted.end_wait(made.request_id, instead_of)
         if asked is not None:
-            hosted.asked[made.request_id] = asked
+            hosted.keep(asked)
+        self.memory.follow(hosted)
         timeout, scheduled = hosted.hosting.reward_timeout, hosted.scheduled
         # Another time may be scheduled already, for a request that waits.
         if timeout is not None and (scheduled is None or self.clock + timeout < scheduled):
@@ -189,21 +204,29 @@ class PoolTable:
     def wait(self, name: str, asked: Asked, instead_of: str) -> None:
         """Let a request wait."""
         hosted = self.touch(name)
-        waiter = Waiter(asked, instead_of, self.clock)
-        hosted.waiting[waiter.key] = waiter
+        hosted.begin_wait(Waiter(asked, instead_of, self.clock))
+        self.memory.follow(hosted)
         self._schedule(name, hosted)
 
     def give_up(self, name: str, request_id: str, instead_of: str) -> None:
         """Forget a request that waited, or that no arm is left for."""
-        self.touch(name).give_up(request_id, instead_of)
+        hosted = self.touch(name)
+        hosted.give_up(request_id, instead_of)
+        self.memory.follow(hosted)
 
     def reward(self, name: str, request_id: str, value: float, arm: str | None) -> RewardOutcome:
         """Count a reward."""
-        return self.touch(name).reward(request_id, value, arm)
+        hosted = self.touch(name)
+        outcome = hosted.reward(request_id, value, arm)
+        self.memory.follow(hosted)
+        return outcome
 
     def decline(self, name: str, request_id: str, arm: str | None) -> RewardOutcome:
         """End an assignment that its arm declines."""
-        return self.touch(name).decline(request_id, arm)
+        hosted = self.touch(name)
+        outcome = hosted.decline(request_id, arm)
+        self.memory.follow(hosted)
+        return outcome
 
     def expire(self, name: str, request_id: str, arm: str | None) -> None:
         """Stop waiting for one assignment of a request, or for all of them."""
@@ -211,6 +234,7 @@ class PoolTable:
         for pick in hosted.pool.waiting_of(request_id):
             if arm is None or pick.arm == arm:
                 hosted.expire_early(pick)
+        self.memory.follow(hosted)
 
     def catch_up(self, name: str) -> Elapsed:
         """Do what is due in a pool now, after a change that may have shortened its timeouts."""
@@ -243,6 +267,7 @@ class PoolTable:
         for waiter in hosted.tired(self.clock):
             hosted.give_up(*waiter.key)
             elapsed.tired.append((name, waiter))
+        self.memory.follow(hosted)
 
     def is_due(self, clock: int) -> bool:
         """Tell whether something is due by `clock`."""
@@ -295,8 +320,9 @@ class PoolTable:
             if hosted.due() is not None or hosted.waiting:
                 waiting.append(name)
             else:
-                self._retired[name] = compress(_encoded(hosted.state()), 1)
-                del self.pools[name]
+                self._retired[name] = data = compress(_encoded(hosted.state()), 1)
+                self.memory.drop(self.pools.pop(name))
+                self.memory.add_retired(len(data))
                 count += 1
         for name in waiting:
             self.used(name)
@@ -351,6 +377,7 @@ class PoolTable:
             if hosted.pool.name != name:
                 raise InvalidState(f"pool {shown(name)}: its state is of {shown(hosted.pool.name)}")
             self._add(name, hosted)
+            self.memory.add(hosted)
             self._schedule(name, hosted)
             if hosted.hosting.on_demand:
                 self._used[name] = 0

@@ -22,6 +22,7 @@ OTHERS = {
     "entry refused",
     "entry not needed",
     "late decisions with headers",
+    "no memory",
     "rebalance",
     "ticks",
 }

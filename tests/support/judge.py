@@ -29,6 +29,8 @@ class Rules:
     pools_per_shard: int = 1_000_000
     clock_skew: int = 30_000
     standing_every: int = 100_000
+    scarce: bool = False
+    """Whether memory is limited so much that requests are refused for it."""
     template: Mapping[str, Any] | None = None
     pools: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 

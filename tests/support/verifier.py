@@ -133,6 +133,9 @@ class Partition:
 
     def _early_refusal(self, record: Record, event: Json) -> str | None:
         """Return why an input that is fine by itself is refused before a pool looks at it."""
+        letters = self._letters.get((record.topic, record.offset), [])
+        if self._rules.scarce and any(each.reason == "no-memory" for each in letters):
+            return "no-memory"
         if event["pool"] in self.pools or event.get("action") == "configure":
             return None
         if record.topic != "requests" or self._rules.template is None:
