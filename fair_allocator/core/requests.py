@@ -191,11 +191,13 @@ PICK_BYTES: Final = 160
 _WIDE: Final = 10
 """Bytes of a character in an id that is not ASCII: four as text, up to four as UTF-8, and gaps."""
 
+_is_ascii: Final = str.isascii  # an alias: compiled code looks up methods on each use
+
 
 def footprint(assignment: Assignment) -> int:
     """Return about how many bytes a request takes in memory; the same for the same request."""
     request_id = assignment.request_id
-    letters = len(request_id) if request_id.isascii() else _WIDE * len(request_id)
+    letters = len(request_id) if _is_ascii(request_id) else _WIDE * len(request_id)
     return REQUEST_BYTES + letters + PICK_BYTES * len(assignment.others)
 
 

@@ -54,7 +54,7 @@ class Memory:
     def drop(self, hosted: HostedPool) -> None:
         """Count a pool no longer."""
         self.taken -= hosted.counted
-        if hosted.hosting.on_demand:
+        if hosted.own_bytes:
             self.on_demand -= hosted.counted
             self.pools -= hosted.own_bytes
         hosted.counted = 0
@@ -64,7 +64,7 @@ class Memory:
         now = hosted.footprint()
         more = now - hosted.counted
         self.taken += more
-        if hosted.hosting.on_demand:
+        if hosted.own_bytes:
             self.on_demand += more
         hosted.counted = now
 
@@ -75,7 +75,7 @@ class Memory:
 
     def room(self, hosted: HostedPool, limit: int) -> int:
         """Return how many more bytes the requests of a pool may take."""
-        free = self._free_on_demand(limit) if hosted.hosting.on_demand else limit - self.taken
+        free = self._free_on_demand(limit) if hosted.own_bytes else limit - self.taken
         return free - hosted.counted
 
     def room_for_pool(self, arms: int, limit: int) -> int:

@@ -143,13 +143,12 @@ class Shard(Controlling):
         name, request_id = event["pool"], event["request_id"]
         table, settings = self.table, self.settings
         plain = len(event) == 2
+        most = MOST_BYTES + MOST_A_BYTE * len(value)
         if not plain:
+            most += PICK_BYTES * min(event.get("slots") or 1, MAX_SLOTS)
             self._check_fields(event, REQUEST_FIELDS)
             if event.get("eligible") is not None and event.get("needs") is not None:
                 raise Unusable(Refusal.BAD_EVENT, "eligible and needs: give one of them")
-        most = MOST_BYTES + MOST_A_BYTE * len(value)
-        if "slots" in event:
-            most += PICK_BYTES * min(event["slots"] or 1, MAX_SLOTS)
         hosted = table.pools.get(name)
         if hosted is None or key != hosted.key:
             hosted = self._find(key, name) or self._on_demand(name, most)

@@ -84,9 +84,8 @@ def test_a_repeat_is_answered_at_the_limit(house: House) -> None:
 
 def test_waiting_requests_count_with_their_record(house: House) -> None:
     served = house({"p": {**REAL, "max_open": 1}, "q": {"arms": ARMS}}, memory_bytes=2 * LIMIT)
-    padding = {"extensions": {"padding": [{}] * 500}}
     for number in range(100):
-        served.request(f"r{number}", **padding)
+        served.request(f"r{number}", extensions={"padding": [{}] * 500})
     served.turn()
     hosted = served.shard.table.pools["p"]
     assert "no-memory" in served.reasons()
