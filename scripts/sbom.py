@@ -58,12 +58,13 @@ def component(name: str, metadata: Distribution, kind: str = "library") -> dict[
 
 def _licences(metadata: Distribution) -> dict[str, Any]:
     """Return what a package says of its licence: an expression or, if it is older, names."""
-    expression = metadata.metadata.get("License-Expression")
+    said = metadata.metadata
+    expression = (said.get_all("License-Expression") or [None])[0]
     if expression is not None:
         single = SPDX.fullmatch(expression) is not None
-        said = {"license": {"id": expression}} if single else {"expression": expression}
-        return {"licenses": [said]}
-    lines = [line.split(" :: ") for line in metadata.metadata.get_all("Classifier") or ()]
+        licence = {"license": {"id": expression}} if single else {"expression": expression}
+        return {"licenses": [licence]}
+    lines = [line.split(" :: ") for line in said.get_all("Classifier") or ()]
     names = [parts[-1] for parts in lines if parts[0] == "License"]
     return {"licenses": [{"license": {"name": name}} for name in names]} if names else {}
 

@@ -28,6 +28,7 @@ from fair_allocator.events import DeadLetter, Refusal, first_delivered
 from fair_allocator.log.base import INPUTS, LogClient, Record
 from fair_allocator.log.interleaving import by_time
 from fair_allocator.shard import Shard, ShardSettings
+from fair_allocator.shard.memory import UNLIMITED
 
 BY_ITSELF: Final = frozenset(
     (
@@ -42,8 +43,6 @@ BY_ITSELF: Final = frozenset(
     )
 )
 """Why an input is refused before a pool looks at it."""
-
-_UNLIMITED: Final = 1 << 62
 
 _FOLDED: Final = re.compile(rb'"folded":\s*\{\s*"requests":\s*(\d+)')
 
@@ -126,7 +125,7 @@ class _Partition:
         pools: Mapping[str, tuple[Mapping[str, Any], str]],
     ) -> None:
         # Refusals for lack of memory are read, not decided again: pools may have been retired.
-        self._shard = Shard(partition, replace(settings, memory_bytes=_UNLIMITED))
+        self._shard = Shard(partition, replace(settings, memory_bytes=UNLIMITED))
         self._inputs = {topic: _Input(client, topic, partition) for topic in INPUTS}
         self._decided: deque[bytes | None] = deque()
         self._refusals = {

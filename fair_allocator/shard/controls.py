@@ -100,11 +100,12 @@ class Controlling(Deciding):
             )
         if full := self._is_full():
             raise Unusable(Refusal.REFUSED, full)
-        arms, limit = len(self.settings.template["arms"]), self.settings.memory_bytes
-        if self.table.memory.room_for_pool(arms, limit) < request_bytes:
+        memory = self.table.memory
+        if memory.room_for_pool(len(self.settings.template["arms"])) < request_bytes:
             raise Unusable(
                 Refusal.NO_MEMORY,
-                f"pools made on demand take what they may of limits.memory_bytes ({limit:,})",
+                f"pools made on demand take what they may of limits.memory_bytes "
+                f"({memory.limit:,})",
             )
         return self._from_template(name)
 

@@ -20,6 +20,8 @@ POOL_BYTES: Final = 8_000
 ARM_BYTES: Final = 500
 """What a pool and each of its arms take, about, if it was made on demand."""
 
+UNLIMITED: Final = 1 << 62
+
 MOST_BYTES: Final = 10_000
 MOST_A_BYTE: Final = 34
 """What a request takes at most: its headers and parts, and so much for each byte of its value."""
@@ -30,6 +32,8 @@ class Memory:
 
     Attributes
     ----------
+    limit
+        How many they may take.
     taken
         By all pools.
     on_demand
@@ -38,9 +42,10 @@ class Memory:
         The part of it that pools on demand take without their requests.
     """
 
-    __slots__ = ("on_demand", "pools", "taken")
+    __slots__ = ("limit", "on_demand", "pools", "taken")
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
         self.taken = 0
         self.on_demand = 0
         self.pools = 0
@@ -73,18 +78,18 @@ class Memory:
         self.taken += size
         self.on_demand += size
 
-    def room(self, hosted: HostedPool, limit: int) -> int:
+    def room(self, hosted: HostedPool) -> int:
         """Return how many more bytes the requests of a pool may take."""
-        free = self._free_on_demand(limit) if hosted.own_bytes else limit - self.taken
+        free = self._free_on_demand() if hosted.own_bytes else self.limit - self.taken
         return free - hosted.counted
 
-    def room_for_pool(self, arms: int, limit: int) -> int:
+    def room_for_pool(self, arms: int) -> int:
         """Return how many bytes a request may take that makes a pool on demand."""
         # The new pool takes its bytes, and its request then finds that many fewer free.
-        return self._free_on_demand(limit) - self.pools - 2 * pool_bytes(arms)
+        return self._free_on_demand() - self.pools - 2 * pool_bytes(arms)
 
-    def _free_on_demand(self, limit: int) -> int:
-        return min(limit - self.taken, limit // 2 - self.on_demand)
+    def _free_on_demand(self) -> int:
+        return min(self.limit - self.taken, self.limit // 2 - self.on_demand)
 
 
 def pool_bytes(arms: int) -> int:

@@ -152,7 +152,7 @@ class Shard(Controlling):
         hosted = table.pools.get(name)
         if hosted is None or key != hosted.key:
             hosted = self._find(key, name) or self._on_demand(name, most)
-        if table.memory.room(hosted, settings.memory_bytes) < most:
+        if table.memory.room(hosted) < most:
             self._refuse_more(hosted, request_id)
         if hosted.hosting.on_demand and hosted.hosting.fingerprint != settings.template_fingerprint:
             hosted = self._renewed(hosted)

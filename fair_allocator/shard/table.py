@@ -17,7 +17,7 @@ from fair_allocator.core.requests import Assignment, RewardOutcome
 from fair_allocator.events.wire import to_json
 from fair_allocator.shard.asked import Asked, Waiter
 from fair_allocator.shard.hosted import HostedPool
-from fair_allocator.shard.memory import Memory
+from fair_allocator.shard.memory import UNLIMITED, Memory
 from fair_allocator.text import to_bytes
 
 
@@ -55,7 +55,7 @@ class PoolTable:
     the buckets in which something changed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, memory_bytes: int = UNLIMITED) -> None:
         self.clock = 0
         self.applied: dict[str, str] = {}
         """Fingerprints of the configuration file's pools when they were last applied."""
@@ -65,7 +65,7 @@ class PoolTable:
         self.buckets = 1
         self.pools: dict[str, HostedPool] = {}
         """The pools that are not retired."""
-        self.memory = Memory()
+        self.memory = Memory(memory_bytes)
         self._retired: dict[str, bytes] = {}
         self._groups: list[set[str]] = [set()]
         self._due: list[tuple[int, str]] = []
