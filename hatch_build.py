@@ -55,6 +55,7 @@ COMPILED: Final = (
     "fair_allocator/shard/operations.py",
     "fair_allocator/shard/outbox.py",
     "fair_allocator/shard/deciding.py",
+    "fair_allocator/shard/pace.py",
     "fair_allocator/shard/settings.py",
     "fair_allocator/shard/shard.py",
     "fair_allocator/shard/table.py",

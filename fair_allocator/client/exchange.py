@@ -21,7 +21,7 @@ LONGEST_RETRY_AFTER: Final = 30.0
 """If the server asks for a longer pause than this many seconds, the client does not retry."""
 
 BUSY: Final = 429
-FULL: Final = frozenset({"too-many-waiting", "no-memory"})
+FULL: Final = frozenset({"too-many-waiting", "too-many-requests", "no-memory"})
 """Reasons of a 429 that is the request's answer; after any other one the client asks again."""
 AWAY: Final = frozenset({502, 503, 504})
 """Statuses of a server, or of a proxy in front of it, that cannot serve now."""

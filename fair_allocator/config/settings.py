@@ -29,7 +29,7 @@ from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.pool import Pool
 from fair_allocator.core.quotas import parse_quota, parse_tolerance
 from fair_allocator.events import Name, PoolSettings, Share
-from fair_allocator.events.inputs import Count, Tags
+from fair_allocator.events.inputs import Count, Rate, Tags
 from fair_allocator.log.kafka.settings import KafkaSettings
 from fair_allocator.log.partitioner import Partitioner
 from fair_allocator.service.settings import ServiceSettings
@@ -333,6 +333,10 @@ class PoolConfiguration(PoolSettings):
     """Seconds of record time that a request may wait; "none": for ever."""
     reassign: bool = False
     """Whether a request is decided again when its arm declines or its reward_timeout passes."""
+    rate: Annotated[Rate | None, BeforeValidator(_none)] = None
+    """Requests taken in a second of record time; a further one is a dead letter. "none": all."""
+    burst: Annotated[Rate | None, BeforeValidator(_none)] = None
+    """Requests taken at once, before the rate counts; "none": as many as `rate`."""
 
     @model_validator(mode="after")
     def _can_be_made(self) -> "PoolConfiguration":

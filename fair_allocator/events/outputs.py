@@ -254,6 +254,8 @@ class Refusal(StrEnum):
     """Every eligible arm is asleep, busy or at its cap, and the pool's requests do not wait."""
     TOO_MANY_WAITING = "too-many-waiting"
     """As many requests wait in the pool as may."""
+    TOO_MANY_REQUESTS = "too-many-requests"
+    """The pool takes no more requests at this rate."""
     NO_MEMORY = "no-memory"
     """The requests of the pool, or of all pools, take as much memory as they may."""
     WAITED_TOO_LONG = "waited-too-long"

@@ -20,6 +20,7 @@ from fair_allocator.shard.asked import Asked, Waiter
 from fair_allocator.shard.hosting import Hosting
 from fair_allocator.shard.needs import parse_needs
 from fair_allocator.shard.noted import Noted
+from fair_allocator.shard.pace import Pace
 from fair_allocator.shard.stored import check_hosted, check_open
 from fair_allocator.text import to_bytes
 
@@ -59,6 +60,8 @@ class HostedPool:
         The requests that may have to be decided again, by id.
     tags
         The tags of the arms that have some.
+    pace
+        The rate at which requests are taken; None: any rate.
     own_bytes, kept_bytes, counted
         About how many bytes of memory the pool itself takes, if it was made on demand; how many
         `waiting` and `asked` take; and how many of all its bytes `Memory` has counted.
@@ -68,8 +71,8 @@ class HostedPool:
 
     __slots__ = (
         *("_first", "_needs", "asked", "bucket", "counted", "epochs", "hosting", "kept_bytes"),
-        *("key", "noted", "open", "opening", "own_bytes", "pool", "scheduled", "stood", "tags"),
-        "waiting",
+        *("key", "noted", "open", "opening", "own_bytes", "pace", "pool", "scheduled", "stood"),
+        *("tags", "waiting"),
     )
 
     def __init__(self, pool: Pool, hosting: Hosting, epochs: list[Epoch], bucket: int) -> None:
@@ -89,6 +92,7 @@ class HostedPool:
         self.noted: list[Noted] | None = None
         self._needs: dict[str, Any] = {}
         self._first = 0
+        self.pace: Pace | None = None
         self.own_bytes = self.kept_bytes = self.counted = 0
         self._settle()
 
@@ -177,6 +181,12 @@ class HostedPool:
         """Update everything that depends on the settings."""
         any_kind = self.pool.requests == "any"
         self.opening = (wire.opening_any if any_kind else wire.opening)(self.pool.name)
+        rate, before = self.hosting.rate, self.pace
+        if rate is None:
+            self.pace = None
+        else:
+            level, at = (0, 0) if before is None else (before.level, before.at)
+            self.pace = Pace(rate, self.hosting.burst or rate, level, at)
         self._needs.clear()
 
     # -- requests -----------------------------------------------------------------------------
@@ -186,6 +196,10 @@ class HostedPool:
         needs = event.get("needs")
         eligible: Any = event.get("eligible") if needs is None else self.who_meets(needs)
         return Request(event["request_id"], eligible, event.get("slots") or 1, instead_of)
+
+    def knows(self, request_id: str) -> bool:
+        """Tell whether a request was answered, or waits."""
+        return self.pool.recall(request_id) is not None or (request_id, "") in self.waiting
 
     def who_meets(self, needs: str) -> Any:
         """Return the arms that meet an expression over tags, in the form that the pool accepts."""
@@ -279,11 +293,13 @@ class HostedPool:
         self.waiting[waiter.key] = waiter
         self.kept_bytes += waiter.asked.footprint
 
-    def end_wait(self, request_id: str, instead_of: str) -> None:
-        """Let a request wait no longer, if it does."""
+    def end_wait(self, request_id: str, instead_of: str) -> bool:
+        """Let a request wait no longer; tell whether it did."""
         waiter = self.waiting.pop((request_id, instead_of), None)
-        if waiter is not None:
-            self.kept_bytes -= waiter.asked.footprint
+        if waiter is None:
+            return False
+        self.kept_bytes -= waiter.asked.footprint
+        return True
 
     def keep(self, asked: Asked) -> None:
         """Keep a request that may have to be decided again."""
@@ -338,7 +354,9 @@ class HostedPool:
             "stood": self.stood,
             "clocks": [each.clock for each in self.pool.waiting()],
         }
+        pace = self.pace
         newer: dict[str, Any] = {
+            "pace": None if pace is None or not pace.level else [pace.level, pace.at],
             "tags": {arm: sorted(tags) for arm, tags in sorted(self.tags.items())},
             "asked": [asked.plain() for _, asked in sorted(self.asked.items())],
             "waiting": [
@@ -371,6 +389,8 @@ class HostedPool:
         if pool.requests == "any":  # an arm that replaced another one is younger than its request
             hosted.open.sort(key=_round)
         hosted._retag(state.get("tags", {}))
+        if hosted.pace is not None and "pace" in state:
+            hosted.pace.level, hosted.pace.at = state["pace"]
         for plain in state.get("asked", ()):
             hosted.keep(Asked.read(plain))
         for *plain, instead_of, since in state.get("waiting", ()):

@@ -158,6 +158,8 @@ class Shard(Controlling):
             hosted = self._renewed(hosted)
         if timestamp > table.clock:
             self._advance(timestamp)
+        if hosted.pace is not None and hosted.pace.is_full(table.clock):
+            self._refuse_at_rate(hosted, request_id, headers)
         if len(hosted.open) >= settings.pending_per_pool:
             self._make_room(hosted, request_id)
         if offset - hosted.stood >= settings.standing_every:
@@ -190,12 +192,23 @@ class Shard(Controlling):
 
         Nothing has changed yet, not even the time, so a replay can skip the request.
         """
-        if hosted.pool.recall(request_id) is None and (request_id, "") not in hosted.waiting:
+        if not hosted.knows(request_id):
             raise Unusable(
                 Refusal.NO_MEMORY,
                 f"the requests of pool {hosted.pool.name!r} take {hosted.counted:,} bytes, and "
                 f"may take no more: limits.memory_bytes is {self.settings.memory_bytes:,}, of "
                 f"which {self.table.memory.taken:,} are taken",
+            )
+
+    def _refuse_at_rate(self, hosted: HostedPool, request_id: str, headers: Headers) -> None:
+        """Refuse a request that comes too soon after the others, unless it is known already."""
+        if not hosted.knows(request_id):
+            name, hosting = hosted.pool.name, hosted.hosting
+            self._outbox.refused(name, request_id, Refusal.TOO_MANY_REQUESTS, headers)
+            raise Unusable(
+                Refusal.TOO_MANY_REQUESTS,
+                f"pool {name!r} takes {hosting.rate:,} requests a second, and "
+                f"{hosting.burst or hosting.rate:,} at once",
             )
 
     def _wait_or_refuse(self, hosted: HostedPool, asked: Asked) -> None:

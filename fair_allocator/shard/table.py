@@ -191,8 +191,9 @@ class PoolTable:
         hosted = self.touch(name)
         hosted.pool.count(made, among, instead_of)
         hosted.count(made, self.clock)
-        if hosted.waiting:
-            hosted.end_wait(made.request_id, instead_of)
+        waited = bool(hosted.waiting) and hosted.end_wait(made.request_id, instead_of)
+        if hosted.pace is not None and not waited and not instead_of:
+            hosted.pace.take(self.clock)
         if asked is not None:
             hosted.keep(asked)
         self.memory.follow(hosted)
@@ -205,6 +206,8 @@ class PoolTable:
         """Let a request wait."""
         hosted = self.touch(name)
         hosted.begin_wait(Waiter(asked, instead_of, self.clock))
+        if hosted.pace is not None and not instead_of:
+            hosted.pace.take(self.clock)
         self.memory.follow(hosted)
         self._schedule(name, hosted)
 

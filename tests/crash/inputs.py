@@ -244,6 +244,8 @@ def _pool_settings(rng: Random, learner: str, *, real: bool) -> Settings:
         settings["reward_timeout"] = rng.choice((0.2, 1.0))
     if rng.random() < 0.4:
         settings["default_reward"] = rng.choice((0.0, 0.5))
+    if rng.random() < 0.2:
+        settings |= rng.choice(({"rate": 1, "burst": 2}, {"rate": 3}, {"rate": 20, "burst": 1}))
     return settings
 
 

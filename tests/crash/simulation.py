@@ -280,8 +280,9 @@ def simulate(seed: int) -> Counter[str]:
         late = event["type"] == "assignment" and "request_offset" in event
         crashed.faults.hits["late decisions with headers"] += late and bool(headers)
     letters = [r for (topic, _), some in crashed.outputs().items() if "dead" in topic for r in some]
-    refused = sum(b'"reason":"no-memory"' in (value or b"") for _, value, _ in letters)
-    crashed.faults.hits["no memory"] += refused
+    for reason in ("no-memory", "too-many-requests"):
+        said = b'"reason":"%b"' % reason.encode()
+        crashed.faults.hits[reason] += sum(said in (value or b"") for _, value, _ in letters)
     return crashed.faults.hits
 
 

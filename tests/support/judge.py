@@ -98,6 +98,8 @@ _POSSIBLE: dict[str, dict[str, Check]] = {
         "learner": lambda value: _is_name(value) or isinstance(value, dict),
         "reward_timeout": lambda value: _is_number(value) and value > 0,
         "default_reward": lambda value: _is_number(value, 0, 1),
+        "rate": _is_count,
+        "burst": _is_count,
     },
 }
 
