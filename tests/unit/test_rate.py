@@ -64,10 +64,10 @@ def test_repeats_are_answered_above_the_rate(house: House) -> None:
 
 @pytest.mark.parametrize("entries", [1, 100])
 def test_a_restart_keeps_the_level(house: House, entries: int) -> None:
-    served = house({"p": RATED}, service={"snapshot_entries": entries})
+    served = house({"p": RATED, "q": {"arms": ARMS}}, service={"snapshot_entries": entries})
     served.serve("a", "b")
-    for _ in range(5):
-        served.turn()
+    for number in range(20):
+        served.serve(f"r{number}", pool="q")
     served.restart()
     served.serve("c", "d")
     assert _taken(served) == ["a", "b", "c"]
