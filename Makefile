@@ -1,7 +1,8 @@
 # Two commands do everything: `make demo` and `make test`. Each sets up what it needs.
 # `make check` is the quick part of `make test`; docs/testing.md says more.
 .DEFAULT_GOAL := help
-.PHONY: help setup programs static check test flaky lint types docs site demo quix bench clean
+.PHONY: help setup programs static check test flaky lint types docs site demo requirements sbom \
+  quix bench clean
 
 PYTHON ?= python3.11
 VENV   ?= .venv
@@ -66,6 +67,13 @@ flaky: $(READY) programs  ## Run TESTS (default: all) TIMES times, idle and busy
 
 test: programs static  ## Lint, types, the site and the whole test suite
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=10
+
+requirements: $(READY)  ## Write deploy/*requirements.txt: what the image installs, with hashes
+	PATH="$(BIN):$$PATH" $(BIN)/python -m scripts.requirements
+
+sbom: $(READY)  ## Write build/sbom.json: what the service needs, as installed here (CycloneDX)
+	mkdir -p build
+	$(BIN)/python -m scripts.sbom > build/sbom.json
 
 demo: $(READY)  ## See it at work
 	$(BIN)/python -m fair_allocator demo

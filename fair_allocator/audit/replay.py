@@ -19,7 +19,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from fair_allocator.audit.deliveries import Deliveries
@@ -28,6 +28,7 @@ from fair_allocator.events import DeadLetter, Refusal, first_delivered
 from fair_allocator.log.base import INPUTS, LogClient, Record
 from fair_allocator.log.interleaving import by_time
 from fair_allocator.shard import Shard, ShardSettings
+from fair_allocator.shard.memory import UNLIMITED
 
 BY_ITSELF: Final = frozenset(
     (
@@ -38,6 +39,7 @@ BY_ITSELF: Final = frozenset(
         Refusal.WRONG_PARTITION,
         Refusal.UNKNOWN_POOL,
         Refusal.FROM_THE_FUTURE,
+        Refusal.NO_MEMORY,
     )
 )
 """Why an input is refused before a pool looks at it."""
@@ -122,7 +124,8 @@ class _Partition:
         settings: ShardSettings,
         pools: Mapping[str, tuple[Mapping[str, Any], str]],
     ) -> None:
-        self._shard = Shard(partition, settings)
+        # Refusals for lack of memory are read, not decided again: pools may have been retired.
+        self._shard = Shard(partition, replace(settings, memory_bytes=UNLIMITED))
         self._inputs = {topic: _Input(client, topic, partition) for topic in INPUTS}
         self._decided: deque[bytes | None] = deque()
         self._refusals = {

@@ -180,6 +180,8 @@ def _service(pool: dict[str, Any]) -> str:
         words[-1] += f", for at most {pool['wait_timeout_ms'] / 1000:g} s"
     if pool["reassign"]:
         words.append("decided again when declined or late")
+    if pool["rate"] is not None:
+        words.append(f"{pool['rate']:,} a second, {pool['burst'] or pool['rate']:,} at once")
     return "; ".join(words)
 
 

@@ -53,6 +53,8 @@ def pool(name: str, hosted: HostedPool) -> dict[str, Any]:
         "when_busy": hosting.when_busy,
         "wait_timeout_ms": hosting.wait_timeout,
         "reassign": hosting.reassign,
+        "rate": hosting.rate,
+        "burst": hosting.burst,
     }
 
 

@@ -190,6 +190,10 @@ def _add_control(kinds: Subparsers, run: Run) -> None:
         default=None,
         help="give a request to another arm if one declines it or lets its time run out",
     )
+    pool.add_argument(
+        "--rate", type=int, metavar="REQUESTS", help="how many requests the pool takes in a second"
+    )
+    pool.add_argument("--burst", type=int, metavar="REQUESTS", help="how many it takes at once")
     add_common(parser, "controls")
     parser.set_defaults(event=lambda arguments: {**_control(arguments), **_by(arguments)})
 
@@ -288,5 +292,7 @@ def _pool_settings(arguments: argparse.Namespace) -> dict[str, Any]:
             "when_busy": arguments.when_busy,
             "wait_timeout": arguments.wait_timeout,
             "reassign": arguments.reassign,
+            "rate": arguments.rate,
+            "burst": arguments.burst,
         }
     )

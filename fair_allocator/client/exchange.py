@@ -21,7 +21,8 @@ LONGEST_RETRY_AFTER: Final = 30.0
 """If the server asks for a longer pause than this many seconds, the client does not retry."""
 
 BUSY: Final = 429
-FULL: Final = "too-many-waiting"
+FULL: Final = frozenset({"too-many-waiting", "too-many-requests", "no-memory"})
+"""Reasons of a 429 that is the request's answer; after any other one the client asks again."""
 AWAY: Final = frozenset({502, 503, 504})
 """Statuses of a server, or of a proxy in front of it, that cannot serve now."""
 
@@ -146,7 +147,7 @@ def passes(outcome: Reply | Failure) -> bool:
     """
     if isinstance(outcome, Failure) or outcome.status in AWAY:
         return True
-    return outcome.status == BUSY and reason_of(outcome) != FULL
+    return outcome.status == BUSY and reason_of(outcome) not in FULL
 
 
 def may_repeat(call: Call, outcome: Reply | Failure) -> bool:

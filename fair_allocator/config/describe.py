@@ -155,6 +155,8 @@ def _warnings(settings: PoolConfiguration) -> Iterator[str]:
         yield "default_reward has no effect: without reward_timeout no reward is given up"
     if settings.wait_timeout is not None and settings.when_busy == "refuse":
         yield 'wait_timeout has no effect: with when_busy = "refuse" no request waits'
+    if settings.burst is not None and settings.rate is None:
+        yield "burst has no effect: without rate every request is taken"
     if settings.requests == "plain":
         if settings.tags:
             yield 'tags have no effect: only with requests = "any" can a request ask for them'

@@ -30,7 +30,7 @@ from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.pool import Pool
 from fair_allocator.core.quotas import parse_quota, parse_tolerance
 from fair_allocator.events import Name, PoolSettings, Share
-from fair_allocator.events.inputs import Count, Tags
+from fair_allocator.events.inputs import Count, Rate, Tags
 from fair_allocator.log.kafka.settings import OAUTHBEARER, KafkaSettings
 from fair_allocator.log.partitioner import Partitioner
 from fair_allocator.service.settings import ServiceSettings
@@ -236,6 +236,8 @@ class LimitsSection(_Section):
     """Requests of a pool that wait because no arm can take them; a further one is a dead letter."""
     remembered_per_pool: Annotated[int, Field(ge=0)] = _SHARD.remembered_per_pool
     """Settled requests that a pool remembers, so that a repeat gets its first answer."""
+    memory_bytes: Annotated[int, Field(ge=100_000)] = _SHARD.memory_bytes
+    """Memory that requests may take in a partition, estimated; a further one is a dead letter."""
     pools_per_shard: _Count = _SHARD.pools_per_shard
     """Pools of one partition; beyond that, the service creates no pool on demand."""
     arms_per_pool: _Count = _SHARD.arms_per_pool
@@ -351,6 +353,10 @@ class PoolConfiguration(PoolSettings):
     """Seconds of record time that a request may wait; "none": for ever."""
     reassign: bool = False
     """Whether a request is decided again when its arm declines or its reward_timeout passes."""
+    rate: Annotated[Rate | None, BeforeValidator(_none)] = None
+    """Requests taken in a second of record time; a further one is a dead letter. "none": all."""
+    burst: Annotated[Rate | None, BeforeValidator(_none)] = None
+    """Requests taken at once, before the rate counts; "none": as many as `rate`."""
 
     @model_validator(mode="after")
     def _can_be_made(self) -> "PoolConfiguration":

@@ -184,6 +184,23 @@ def _remade(clock: int, later: RewardOutcome | None, *fields: Any) -> Assignment
     return assignment
 
 
+REQUEST_BYTES: Final = 300
+PICK_BYTES: Final = 160
+"""What a request and each of its further arms take in memory, about, besides the request's id."""
+
+_WIDE: Final = 10
+"""Bytes of a character in an id that is not ASCII: four as text, up to four as UTF-8, and gaps."""
+
+_is_ascii: Final = str.isascii  # an alias: compiled code looks up methods on each use
+
+
+def footprint(assignment: Assignment) -> int:
+    """Return about how many bytes a request takes in memory; the same for the same request."""
+    request_id = assignment.request_id
+    letters = len(request_id) if _is_ascii(request_id) else _WIDE * len(request_id)
+    return REQUEST_BYTES + letters + PICK_BYTES * len(assignment.others)
+
+
 GONE: Final = (RewardOutcome.DECLINED, RewardOutcome.REPLACED)
 """The outcomes of a reward for an arm that no longer has the request."""
 
@@ -199,7 +216,7 @@ class Requests:
     any `remember` answers in a row differ.
     """
 
-    __slots__ = ("_oldest", "_order", "_remember", "held", "known", "open")
+    __slots__ = ("_oldest", "_order", "_remember", "footprint", "held", "known", "open")
 
     def __init__(self, remember: int) -> None:
         self._remember = remember
@@ -207,6 +224,8 @@ class Requests:
         """The open ones and the remembered ones, by id."""
         self.open = 0
         """How many rewards are pending."""
+        self.footprint = 0
+        """About how many bytes the known requests take in memory."""
         self.held: dict[str, int] = {}
         """How many arms of a request have to be replaced; until then it is not forgotten."""
         # The remembered ones from `_oldest` on, in the order in which they were closed: a list,
@@ -218,6 +237,7 @@ class Requests:
         """Wait for the rewards of a request."""
         self.known[assignment.request_id] = assignment
         self.open += 1 + len(assignment.others)
+        self.footprint += footprint(assignment)
 
     def close(
         self, assignment: Assignment, pick: Assignment, later: RewardOutcome, rounds: int
@@ -252,6 +272,7 @@ class Requests:
             replaced.later = RewardOutcome.REPLACED
         assignment.others = (*assignment.others, pick)
         self.open += 1
+        self.footprint += PICK_BYTES
 
     def is_open(self, request_id: str) -> bool:
         """Tell whether a request still waits for a reward or for another arm."""
@@ -269,6 +290,7 @@ class Requests:
         remember, order = self._remember, self._order
         if not remember:
             del self.known[assignment.request_id]
+            self.footprint -= footprint(assignment)
             return
         order.append(assignment)
         while len(order) - self._oldest > remember:
@@ -276,6 +298,7 @@ class Requests:
             if oldest.round > rounds - remember:
                 break
             del self.known[oldest.request_id]
+            self.footprint -= footprint(oldest)
             self._oldest += 1
         if 16 * self._oldest > remember:
             del order[: self._oldest]
@@ -320,6 +343,7 @@ class Requests:
         for fields in closed:
             assignment = _read(fields)
             requests.known[assignment.request_id] = assignment
+            requests.footprint += footprint(assignment)
             requests._order.append(assignment)
         for fields in open:
             assignment = _read(fields)

@@ -159,6 +159,11 @@ class Rewards(Figures):
         """How many rewards are waited for."""
         return self._requests.open
 
+    @property
+    def footprint(self) -> int:
+        """About how many bytes the open and the remembered requests take in memory."""
+        return self._requests.footprint
+
     def waiting_of(self, request_id: str) -> list[Assignment]:
         """Return the picks of a request whose reward is waited for."""
         first = self._requests.known.get(request_id)

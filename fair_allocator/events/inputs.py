@@ -31,6 +31,7 @@ TagName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w.:-]+$
 
 Tags = Annotated[list[TagName], Field(max_length=MOST_TAGS)]
 Count = Annotated[int, Field(ge=1)]
+Rate = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
 
 class Input(Event):
@@ -82,8 +83,8 @@ class Decline(Input):
 class PoolSettings(Event):
     """What can be said of a pool; what is left out stays as it is, or takes its default.
 
-    A null unsets `bank`, `caps`, `max_open`, `tags`, `reward_timeout`, `default_reward` and
-    `wait_timeout`; elsewhere it is as if left out.
+    A null unsets `bank`, `caps`, `max_open`, `tags`, `reward_timeout`, `default_reward`,
+    `wait_timeout`, `rate` and `burst`; elsewhere it is as if left out.
     """
 
     arms: dict[Name, Share] | None = None
@@ -110,6 +111,10 @@ class PoolSettings(Event):
     """Seconds of record time after which a request that waits becomes a dead letter."""
     reassign: bool | None = None
     """Whether a request is decided again when its arm declines or its time is up."""
+    rate: Rate | None = None
+    """How many requests the pool takes in a second of record time; the others are refused."""
+    burst: Rate | None = None
+    """How many of them it takes at once; `rate` if left out."""
 
 
 class ControlInput(Input):

@@ -23,6 +23,8 @@ STATUSES: Final = {
     Refusal.NOBODY_LEFT: 409,
     Refusal.WAITED_TOO_LONG: 409,
     Refusal.TOO_MANY_WAITING: 429,
+    Refusal.TOO_MANY_REQUESTS: 429,
+    Refusal.NO_MEMORY: 429,
     # These are faults of this server: its clock, or its partitioner.
     Refusal.BAD_KEY: 503,
     Refusal.WRONG_PARTITION: 503,

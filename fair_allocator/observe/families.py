@@ -53,6 +53,10 @@ def _seen(view: View, time: float, broken: int, hidden: int) -> Iterator[Metric]
     yield _by_label("snapshot_bytes", sizes)
     due = {p: each for p, (_, _, each) in tallies.snapshots.items()}
     yield _by_label("snapshot_due_ratio", due)
+    taken = {p: each for p, (each, _) in tallies.memory.items()}
+    yield _by_label("request_memory_bytes", taken)
+    limits = {p: each for p, (_, each) in tallies.memory.items()}
+    yield _by_label("request_memory_limit_bytes", limits)
     yield _counter("journal_entries_total", tallies.entries)
     yield _gauge("view_timestamp_seconds", time)
 

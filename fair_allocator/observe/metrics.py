@@ -254,6 +254,18 @@ STREAM_METRICS: Final = (
         ("partition",),
         "What was journaled since the last snapshot over what makes the next one due at 1.",
     ),
+    Metric(
+        "request_memory_bytes",
+        "gauge",
+        ("partition",),
+        "Memory that requests take in the shard, estimated, with pools made on demand.",
+    ),
+    Metric(
+        "request_memory_limit_bytes",
+        "gauge",
+        ("partition",),
+        "Memory that they may take (limits.memory_bytes).",
+    ),
     Metric("restore_duration_seconds", "histogram", (), "Duration of a shard's restore."),
     Metric(
         "journal_entries_total",

@@ -111,6 +111,7 @@ class Observer(Probe):
             for partition in partitions:
                 self._tallies.entries.pop(partition, None)
                 self._tallies.snapshots.pop(partition, None)
+                self._tallies.memory.pop(partition, None)
 
     def _forget(self, place: Place) -> None:
         for known in (self._tallies.lag_records, self._tallies.lag_seconds, self._last_read):
@@ -187,6 +188,10 @@ class Observer(Probe):
                 self._tallies.snapshots = {
                     partition: (each.closed_at, each.bytes, each.due)
                     for partition, each in snapshots.items()
+                }
+                self._tallies.memory = {
+                    partition: (each.table.memory.taken, each.settings.memory_bytes)
+                    for partition, each in shards.items()
                 }
             # If a shard is missing, the pools stay as in the last view. Counters still go on.
             self._publish(owned, shards if whole else None)

@@ -81,6 +81,8 @@ class Tallies:
     snapshots
         By partition, three values: when the last snapshot was closed (in ms, None if never), its
         bytes, and how due the next one is.
+    memory
+        By partition, the bytes that requests take, and how many they may take.
     """
 
     decided: Counter[str] = field(default_factory=lambda: _zeros(("fairness", "learner")))
@@ -103,6 +105,7 @@ class Tallies:
     lag_seconds: dict[Place, float] = field(default_factory=dict)
     entries: dict[int, int] = field(default_factory=dict)
     snapshots: dict[int, tuple[int | None, int, float]] = field(default_factory=dict)
+    memory: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def take(self, tally: Tally) -> None:
         """Add the counts of a shard."""

@@ -8,6 +8,12 @@ from fair_allocator.log.base import Headers, Record
 
 _read_request: Final = read_request
 
+ASKED_BYTES: Final = 500
+"""What a kept request takes in memory, about, besides its value, its arms and its headers."""
+
+_KEPT: Final = frozenset(("request_id", "pool", "eligible", "needs", "slots"))
+"""The fields that a decision looks at; the others may be large, and are in the value anyway."""
+
 
 @mypyc_attr(acyclic=True)
 class Asked:
@@ -20,7 +26,7 @@ class Asked:
     headers
         The headers that the answer carries on.
     event
-        The fields of the request.
+        The fields of the request that a decision looks at.
     """
 
     __slots__ = ("event", "headers", "key", "offset", "timestamp", "value")
@@ -39,13 +45,24 @@ class Asked:
         self.key = key
         self.value = value
         self.headers = headers
-        self.event: dict[str, Any] = _read_request(value) if event is None else event
+        fields = _read_request(value) if event is None else event
+        if not _KEPT.issuperset(fields):
+            fields = {name: field for name, field in fields.items() if name in _KEPT}
+        self.event: dict[str, Any] = fields
 
     @property
     def request_id(self) -> str:
         """The request's id."""
         request_id: str = self.event["request_id"]
         return request_id
+
+    @property
+    def footprint(self) -> int:
+        """About how many bytes it takes in memory; texts take up to five times their UTF-8."""
+        taken = ASKED_BYTES + 6 * len(self.value) + 70 * len(self.event.get("eligible") or ())
+        for name, value in self.headers:
+            taken += 200 + 4 * len(name) + len(value)
+        return taken
 
     def record(self, partition: int) -> Record:
         """Return the record that it came in."""

@@ -91,8 +91,8 @@ class Controlling(Deciding):
             f"limits.pools_per_shard ({limit:,}) is reached" if len(self.table) >= limit else None
         )
 
-    def _on_demand(self, name: str) -> HostedPool:
-        """Make a pool that a request names but nobody configured."""
+    def _on_demand(self, name: str, request_bytes: int) -> HostedPool:
+        """Make a pool that a request of this size names but nobody configured."""
         if self.settings.template is None:
             raise Unusable(
                 Refusal.UNKNOWN_POOL,
@@ -100,6 +100,13 @@ class Controlling(Deciding):
             )
         if full := self._is_full():
             raise Unusable(Refusal.REFUSED, full)
+        memory = self.table.memory
+        if memory.room_for_pool(len(self.settings.template["arms"])) < request_bytes:
+            raise Unusable(
+                Refusal.NO_MEMORY,
+                f"pools made on demand take what they may of limits.memory_bytes "
+                f"({memory.limit:,})",
+            )
         return self._from_template(name)
 
     def _renewed(self, hosted: HostedPool) -> HostedPool:

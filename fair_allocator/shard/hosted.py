@@ -20,6 +20,7 @@ from fair_allocator.shard.asked import Asked, Waiter
 from fair_allocator.shard.hosting import Hosting
 from fair_allocator.shard.needs import parse_needs
 from fair_allocator.shard.noted import Noted
+from fair_allocator.shard.pace import Pace
 from fair_allocator.shard.stored import check_hosted, check_open
 from fair_allocator.text import to_bytes
 
@@ -59,13 +60,19 @@ class HostedPool:
         The requests that may have to be decided again, by id.
     tags
         The tags of the arms that have some.
+    pace
+        The rate at which requests are taken; None: any rate.
+    own_bytes, kept_bytes, counted
+        About how many bytes of memory the pool itself takes, if it was made on demand; how many
+        `waiting` and `asked` take; and how many of all its bytes `Memory` has counted.
     noted
         The decisions noted since somebody has looked; None while nobody watches the pool.
     """
 
     __slots__ = (
-        *("_first", "_needs", "_room", "asked", "bucket", "epochs", "hosting", "key", "noted"),
-        *("open", "opening", "pool", "scheduled", "stood", "tags", "waiting"),
+        *("_first", "_needs", "asked", "bucket", "counted", "epochs", "hosting", "kept_bytes"),
+        *("key", "noted", "open", "opening", "own_bytes", "pace", "pool", "scheduled", "stood"),
+        *("tags", "waiting"),
     )
 
     def __init__(self, pool: Pool, hosting: Hosting, epochs: list[Epoch], bucket: int) -> None:
@@ -85,7 +92,8 @@ class HostedPool:
         self.noted: list[Noted] | None = None
         self._needs: dict[str, Any] = {}
         self._first = 0
-        self._room = 64
+        self.pace: Pace | None = None
+        self.own_bytes = self.kept_bytes = self.counted = 0
         self._settle()
 
     @classmethod
@@ -173,6 +181,12 @@ class HostedPool:
         """Update everything that depends on the settings."""
         any_kind = self.pool.requests == "any"
         self.opening = (wire.opening_any if any_kind else wire.opening)(self.pool.name)
+        rate, before = self.hosting.rate, self.pace
+        if rate is None:
+            self.pace = None
+        else:
+            level, at = (0, 0) if before is None else (before.level, before.at)
+            self.pace = Pace(rate, self.hosting.burst or rate, level, at)
         self._needs.clear()
 
     # -- requests -----------------------------------------------------------------------------
@@ -182,6 +196,10 @@ class HostedPool:
         needs = event.get("needs")
         eligible: Any = event.get("eligible") if needs is None else self.who_meets(needs)
         return Request(event["request_id"], eligible, event.get("slots") or 1, instead_of)
+
+    def knows(self, request_id: str) -> bool:
+        """Tell whether a request was answered, or waits."""
+        return self.pool.recall(request_id) is not None or (request_id, "") in self.waiting
 
     def who_meets(self, needs: str) -> Any:
         """Return the arms that meet an expression over tags, in the form that the pool accepts."""
@@ -205,14 +223,13 @@ class HostedPool:
         for pick in made.picks if made.others else (made,):
             pick.clock = clock
             self.open.append(pick)
-        if len(self.open) > self._room:
-            self._tidy()
+        self._tidy()
 
     def _tidy(self) -> None:
-        """Drop the answered assignments, once the list is twice as long as without them."""
-        self.open = [each for each in self.open if each.later is None]
-        self._first = 0
-        self._room = 2 * len(self.open) + 64
+        """Drop the answered assignments once they are the larger part of the list."""
+        if len(self.open) > 2 * self.pool.open + 64:
+            self.open = [each for each in self.open if each.later is None]
+            self._first = 0
 
     def oldest(self) -> Assignment | None:
         """Return the oldest open assignment."""
@@ -232,6 +249,7 @@ class HostedPool:
         outcome = self.pool.reward(request_id, value, arm)
         if self.asked:
             self._let_go(request_id)
+        self._tidy()
         return outcome
 
     def decline(self, request_id: str, arm: str | None) -> RewardOutcome:
@@ -263,15 +281,39 @@ class HostedPool:
 
     def give_up(self, request_id: str, instead_of: str) -> None:
         """Forget a request that waited, or that no arm is left for."""
-        self.waiting.pop((request_id, instead_of), None)
+        self.end_wait(request_id, instead_of)
         if instead_of:
             self.pool.give_up(request_id)
             self._let_go(request_id)
 
+    # -- requests that are kept as they came --------------------------------------------------
+
+    def begin_wait(self, waiter: Waiter) -> None:
+        """Let a request wait."""
+        self.waiting[waiter.key] = waiter
+        self.kept_bytes += waiter.asked.footprint
+
+    def end_wait(self, request_id: str, instead_of: str) -> bool:
+        """Let a request wait no longer; tell whether it did."""
+        waiter = self.waiting.pop((request_id, instead_of), None)
+        if waiter is None:
+            return False
+        self.kept_bytes -= waiter.asked.footprint
+        return True
+
+    def keep(self, asked: Asked) -> None:
+        """Keep a request that may have to be decided again."""
+        self.asked[asked.request_id] = asked
+        self.kept_bytes += asked.footprint
+
+    def footprint(self) -> int:
+        """Return about how many bytes of memory requests take here; see `Memory`."""
+        return self.pool.footprint + self.kept_bytes + self.own_bytes
+
     def _let_go(self, request_id: str) -> None:
         """Forget what a request asked for if none of its assignments is open."""
         if request_id in self.asked and not self.pool.is_open(request_id):
-            del self.asked[request_id]
+            self.kept_bytes -= self.asked.pop(request_id).footprint
 
     # -- time ---------------------------------------------------------------------------------
 
@@ -312,7 +354,9 @@ class HostedPool:
             "stood": self.stood,
             "clocks": [each.clock for each in self.pool.waiting()],
         }
+        pace = self.pace
         newer: dict[str, Any] = {
+            "pace": None if pace is None or not pace.level else [pace.level, pace.at],
             "tags": {arm: sorted(tags) for arm, tags in sorted(self.tags.items())},
             "asked": [asked.plain() for _, asked in sorted(self.asked.items())],
             "waiting": [
@@ -345,12 +389,12 @@ class HostedPool:
         if pool.requests == "any":  # an arm that replaced another one is younger than its request
             hosted.open.sort(key=_round)
         hosted._retag(state.get("tags", {}))
+        if hosted.pace is not None and "pace" in state:
+            hosted.pace.level, hosted.pace.at = state["pace"]
         for plain in state.get("asked", ()):
-            asked = Asked.read(plain)
-            hosted.asked[asked.request_id] = asked
+            hosted.keep(Asked.read(plain))
         for *plain, instead_of, since in state.get("waiting", ()):
-            waiter = Waiter(Asked.read(plain), instead_of, since)
-            hosted.waiting[waiter.key] = waiter
+            hosted.begin_wait(Waiter(Asked.read(plain), instead_of, since))
         return hosted
 
 

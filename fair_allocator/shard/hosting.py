@@ -8,9 +8,18 @@ LONGEST_SECONDS: Final = 1e12
 """A longer timeout means for ever, and its milliseconds may not be a number."""
 
 NULLABLE: Final = frozenset(
-    ("reward_timeout", "default_reward", "wait_timeout", "bank", "caps", "max_open", "tags")
+    (
+        *("reward_timeout", "default_reward", "wait_timeout", "bank", "caps", "max_open", "tags"),
+        *("rate", "burst"),
+    )
 )
 """Settings of a pool for which None is a value: leaving them out means something else."""
+
+_SET: Final = (
+    *("reward_timeout", "default_reward", "when_busy", "wait_timeout", "reassign"),
+    *("rate", "burst"),
+)
+"""What controls and the configuration file set."""
 
 _TIMES: Final = ("reward_timeout", "wait_timeout")
 
@@ -37,6 +46,8 @@ class Hosting:
         How long a request may wait; None: for ever.
     reassign
         Whether a request is decided again when its arm declines or its time is up.
+    rate, burst
+        How many requests are taken in a second, and at once; None: any number, as many as `rate`.
     """
 
     reward_timeout: int | None = None
@@ -47,11 +58,12 @@ class Hosting:
     when_busy: str = "wait"
     wait_timeout: int | None = None
     reassign: bool = False
+    rate: int | None = None
+    burst: int | None = None
 
     def changed(self, settings: Mapping[str, Any]) -> "Hosting":
         """Return this with the settings of a control or of the configuration file."""
-        names = ("reward_timeout", "default_reward", "when_busy", "wait_timeout", "reassign")
-        changes = {name: settings[name] for name in names if name in settings}
+        changes = {name: settings[name] for name in _SET if name in settings}
         for name in _TIMES:
             if (seconds := changes.get(name)) is not None:
                 # At least 1: a timeout of 0 would be due at once, and a second time in a restore.
@@ -71,6 +83,8 @@ class Hosting:
             "when_busy": self.when_busy if self.when_busy != "wait" else None,
             "wait_timeout": self.wait_timeout,
             "reassign": self.reassign or None,
+            "rate": self.rate,
+            "burst": self.burst,
         }
         return state | {name: value for name, value in newer.items() if value is not None}
 

@@ -20,6 +20,7 @@ class ShardSettings:
     pending_per_pool: int = 100_000
     waiting_per_pool: int = 10_000
     remembered_per_pool: int = 1_000
+    memory_bytes: int = 200_000_000
     pools_per_shard: int = 1_000_000
     arms_per_pool: int = 200_000
     unknown_fields: str = "check"

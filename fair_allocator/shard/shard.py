@@ -10,7 +10,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from fair_allocator.core.errors import InvalidPool, InvalidRequest, InvalidReward, NobodyFree
-from fair_allocator.core.requests import Request, RewardOutcome
+from fair_allocator.core.general import MAX_SLOTS
+from fair_allocator.core.requests import PICK_BYTES, Request, RewardOutcome
 from fair_allocator.events import (
     Configure,
     Decline,
@@ -33,6 +34,7 @@ from fair_allocator.shard.asked import Asked
 from fair_allocator.shard.controls import Controlling
 from fair_allocator.shard.headers import passed_on
 from fair_allocator.shard.hosted import HostedPool
+from fair_allocator.shard.memory import MOST_A_BYTE, MOST_BYTES
 from fair_allocator.shard.operations import Declined, Rewarded
 from fair_allocator.shard.unusable import Unusable, check_place, unreadable, unusable
 
@@ -141,17 +143,23 @@ class Shard(Controlling):
         name, request_id = event["pool"], event["request_id"]
         table, settings = self.table, self.settings
         plain = len(event) == 2
+        most = MOST_BYTES + MOST_A_BYTE * len(value)
         if not plain:
+            most += PICK_BYTES * min(event.get("slots") or 1, MAX_SLOTS)
             self._check_fields(event, REQUEST_FIELDS)
             if event.get("eligible") is not None and event.get("needs") is not None:
                 raise Unusable(Refusal.BAD_EVENT, "eligible and needs: give one of them")
         hosted = table.pools.get(name)
         if hosted is None or key != hosted.key:
-            hosted = self._find(key, name) or self._on_demand(name)
+            hosted = self._find(key, name) or self._on_demand(name, most)
+        if table.memory.room(hosted) < most:
+            self._refuse_more(hosted, request_id)
         if hosted.hosting.on_demand and hosted.hosting.fingerprint != settings.template_fingerprint:
             hosted = self._renewed(hosted)
         if timestamp > table.clock:
             self._advance(timestamp)
+        if hosted.pace is not None and hosted.pace.is_full(table.clock):
+            self._refuse_at_rate(hosted, request_id, headers)
         if len(hosted.open) >= settings.pending_per_pool:
             self._make_room(hosted, request_id)
         if offset - hosted.stood >= settings.standing_every:
@@ -178,6 +186,30 @@ class Shard(Controlling):
             self._serve_waiting(hosted)
         if settings.retire_after is not None and hosted.hosting.on_demand:
             table.used(name)
+
+    def _refuse_more(self, hosted: HostedPool, request_id: str) -> None:
+        """Refuse a request for which there is no memory, unless it is known already.
+
+        Nothing has changed yet, not even the time, so a replay can skip the request.
+        """
+        if not hosted.knows(request_id):
+            raise Unusable(
+                Refusal.NO_MEMORY,
+                f"the requests of pool {hosted.pool.name!r} take {hosted.counted:,} bytes, and "
+                f"may take no more: limits.memory_bytes is {self.settings.memory_bytes:,}, of "
+                f"which {self.table.memory.taken:,} are taken",
+            )
+
+    def _refuse_at_rate(self, hosted: HostedPool, request_id: str, headers: Headers) -> None:
+        """Refuse a request that comes too soon after the others, unless it is known already."""
+        if not hosted.knows(request_id):
+            name, hosting = hosted.pool.name, hosted.hosting
+            self._outbox.refused(name, request_id, Refusal.TOO_MANY_REQUESTS, headers)
+            raise Unusable(
+                Refusal.TOO_MANY_REQUESTS,
+                f"pool {name!r} takes {hosting.rate:,} requests a second, and "
+                f"{hosting.burst or hosting.rate:,} at once",
+            )
 
     def _wait_or_refuse(self, hosted: HostedPool, asked: Asked) -> None:
         """Let a request wait that no arm can take now, if it may; it may already be waiting."""

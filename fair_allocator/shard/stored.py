@@ -6,9 +6,13 @@ from typing import Any, Final
 from fair_allocator.core.checking import MOST
 from fair_allocator.core.errors import InvalidState
 from fair_allocator.core.expecting import list_in, mapping_in, real_in, refuse, text_in, whole_in
+from fair_allocator.shard.pace import A_REQUEST
 
 LATEST: Final = 10**15
 """The latest time in ms, some 30,000 years from now; timeouts end here, too."""
+
+FASTEST: Final = 10**9
+"""The highest rate and the largest burst."""
 
 
 def check_hosted(state: Any) -> None:
@@ -16,6 +20,10 @@ def check_hosted(state: Any) -> None:
     mapping_in("state", state)
     _check_hosting(state)
     whole_in("stood", state["stood"], 0, MOST)
+    if "pace" in state:
+        level, at = list_in("pace", state["pace"], 2)
+        whole_in("pace", level, 0, FASTEST * A_REQUEST)
+        whole_in("pace", at, 0, LATEST)
     for clock in list_in("clocks", state["clocks"]):
         whole_in("clocks", clock, 0, LATEST)
     for arm, tags in mapping_in("tags", state.get("tags", {})).items():
@@ -37,6 +45,9 @@ def _check_hosting(state: Mapping[str, Any]) -> None:
     for key in ("reward_timeout", "wait_timeout"):
         if state.get(key) is not None:
             whole_in(key, state[key], 1, LATEST)
+    for key in ("rate", "burst"):
+        if state.get(key) is not None:
+            whole_in(key, state[key], 1, FASTEST)
     if state.get("default_reward") is not None:
         real_in("default_reward", state["default_reward"], 0, 1)
     for key in ("on_demand", "paused", "reassign"):

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import chain
-from typing import Any, Final
+from typing import Any
 from zlib import compress, crc32, decompress
 
 from fair_allocator.core.among import Among
-from fair_allocator.core.errors import InvalidPool, InvalidState, shown
+from fair_allocator.core.errors import InvalidPool, InvalidState
 from fair_allocator.core.guarantee import Change
 from fair_allocator.core.learners import stand_in_for
 from fair_allocator.core.requests import Assignment, RewardOutcome
@@ -18,9 +18,9 @@ from fair_allocator.errors import JournalBroken
 from fair_allocator.events.wire import to_json
 from fair_allocator.shard.asked import Asked, Waiter
 from fair_allocator.shard.hosted import HostedPool
+from fair_allocator.shard.memory import UNLIMITED, Memory
+from fair_allocator.shard.revived import each, is_idle, revived
 from fair_allocator.text import to_bytes, to_text
-
-_decode: Final = json.JSONDecoder().raw_decode
 
 
 class Elapsed:
@@ -57,7 +57,7 @@ class PoolTable:
     the buckets in which something changed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, memory_bytes: int = UNLIMITED) -> None:
         self.clock = 0
         self.applied: dict[str, str] = {}
         """Fingerprints of the configuration file's pools when they were last applied."""
@@ -67,6 +67,7 @@ class PoolTable:
         self.buckets = 1
         self.pools: dict[str, HostedPool] = {}
         """The pools that are not retired."""
+        self.memory = Memory(memory_bytes)
         self._retired: dict[str, bytes] = {}
         self._groups: list[set[str]] = [set()]
         self._due: list[tuple[int, str]] = []
@@ -85,12 +86,14 @@ class PoolTable:
         """Return a pool, also if it was retired; None if there is no such pool."""
         hosted = self.pools.get(name)
         if hosted is None and name in self._retired:
-            state = json.loads(decompress(self._retired.pop(name)))
+            data = self._retired.pop(name)
             try:
-                hosted = _revived(name, state, self.bucket_of(name))
+                hosted = revived(name, json.loads(decompress(data)), self.bucket_of(name))
             except InvalidState as error:
                 raise JournalBroken(f"its snapshot holds what no pool can be: {error}") from error
             self.pools[name] = hosted
+            self.memory.add_retired(-len(data))
+            self.memory.add(hosted)
             self._schedule(name, hosted)
             self.used(name)
         return hosted
@@ -136,18 +139,27 @@ class PoolTable:
             self._add(name, hosted)
         else:
             hosted.reconfigure(settings)
+            self.memory.drop(hosted)
         hosted.hosting = replace(hosted.hosting, on_demand=on_demand, fingerprint=fingerprint)
+        self.memory.add(hosted)
         self.touched.add(hosted.bucket)
         return hosted
 
     def set_arms(self, name: str, arms: Mapping[str, Mapping[str, Any]]) -> Change:
         """Add or change some arms of a pool."""
         hosted = self.touch(name)
-        return hosted.set_arms(arms)
+        return self._weigh_again(hosted, hosted.set_arms(arms))
 
     def remove_arms(self, name: str, arms: list[str]) -> Change:
         """Remove some arms of a pool."""
-        return self.touch(name).remove_arms(arms)
+        hosted = self.touch(name)
+        return self._weigh_again(hosted, hosted.remove_arms(arms))
+
+    def _weigh_again(self, hosted: HostedPool, change: Change) -> Change:
+        """Count a pool that has more or fewer arms now."""
+        self.memory.drop(hosted)
+        self.memory.add(hosted)
+        return change
 
     def let_sleep(self, name: str, arms: list[str], asleep: bool) -> None:
         """Let some arms of a pool sleep, or wake them."""
@@ -172,7 +184,7 @@ class PoolTable:
     def remove(self, name: str) -> None:
         """Forget a pool."""
         bucket = self.bucket_of(name)
-        del self.pools[name]
+        self.memory.drop(self.pools.pop(name))
         self._groups[bucket].remove(name)
         self._used.pop(name, None)
         self.touched.add(bucket)
@@ -184,10 +196,12 @@ class PoolTable:
         hosted = self.touch(name)
         hosted.pool.count(made, among, instead_of)
         hosted.count(made, self.clock)
-        if hosted.waiting:
-            hosted.waiting.pop((made.request_id, instead_of), None)
+        waited = bool(hosted.waiting) and hosted.end_wait(made.request_id, instead_of)
+        if hosted.pace is not None and not waited and not instead_of:
+            hosted.pace.take(self.clock)
         if asked is not None:
-            hosted.asked[made.request_id] = asked
+            hosted.keep(asked)
+        self.memory.follow(hosted)
         timeout, scheduled = hosted.hosting.reward_timeout, hosted.scheduled
         # Another time may be scheduled already, for a request that waits.
         if timeout is not None and (scheduled is None or self.clock + timeout < scheduled):
@@ -196,21 +210,31 @@ class PoolTable:
     def wait(self, name: str, asked: Asked, instead_of: str) -> None:
         """Let a request wait."""
         hosted = self.touch(name)
-        waiter = Waiter(asked, instead_of, self.clock)
-        hosted.waiting[waiter.key] = waiter
+        hosted.begin_wait(Waiter(asked, instead_of, self.clock))
+        if hosted.pace is not None and not instead_of:
+            hosted.pace.take(self.clock)
+        self.memory.follow(hosted)
         self._schedule(name, hosted)
 
     def give_up(self, name: str, request_id: str, instead_of: str) -> None:
         """Forget a request that waited, or that no arm is left for."""
-        self.touch(name).give_up(request_id, instead_of)
+        hosted = self.touch(name)
+        hosted.give_up(request_id, instead_of)
+        self.memory.follow(hosted)
 
     def reward(self, name: str, request_id: str, value: float, arm: str | None) -> RewardOutcome:
         """Count a reward."""
-        return self.touch(name).reward(request_id, value, arm)
+        hosted = self.touch(name)
+        outcome = hosted.reward(request_id, value, arm)
+        self.memory.follow(hosted)
+        return outcome
 
     def decline(self, name: str, request_id: str, arm: str | None) -> RewardOutcome:
         """End an assignment that its arm declines."""
-        return self.touch(name).decline(request_id, arm)
+        hosted = self.touch(name)
+        outcome = hosted.decline(request_id, arm)
+        self.memory.follow(hosted)
+        return outcome
 
     def expire(self, name: str, request_id: str, arm: str | None) -> None:
         """Stop waiting for one assignment of a request, or for all of them."""
@@ -218,6 +242,7 @@ class PoolTable:
         for pick in hosted.pool.waiting_of(request_id):
             if arm is None or pick.arm == arm:
                 hosted.expire_early(pick)
+        self.memory.follow(hosted)
 
     def catch_up(self, name: str) -> Elapsed:
         """Do what is due in a pool now, after a change that may have shortened its timeouts."""
@@ -250,6 +275,7 @@ class PoolTable:
         for waiter in hosted.tired(self.clock):
             hosted.give_up(*waiter.key)
             elapsed.tired.append((name, waiter))
+        self.memory.follow(hosted)
 
     def is_due(self, clock: int) -> bool:
         """Tell whether something is due by `clock`."""
@@ -302,8 +328,8 @@ class PoolTable:
             if hosted.due() is not None or hosted.waiting:
                 waiting.append(name)
             else:
-                self._retired[name] = compress(_encoded(hosted.state()), 1)
-                del self.pools[name]
+                self.memory.drop(self.pools.pop(name))
+                self._keep_retired(name, _encoded(hosted.state()))
                 count += 1
         for name in waiting:
             self.used(name)
@@ -358,46 +384,24 @@ class PoolTable:
             for name, state in json.loads(data).items():
                 self._load(name, state)
             return
-        for name, state, written in _each(to_text(data)):
-            if _is_idle(state):
-                self._retired[name] = compress(to_bytes(written), 1)
+        for name, state, written in each(to_text(data)):
+            if is_idle(state):
                 self._groups[self.bucket_of(name)].add(name)
+                self._keep_retired(name, to_bytes(written))
             else:
                 self._load(name, state)
 
     def _load(self, name: str, state: Any) -> None:
-        hosted = _revived(name, state, self.bucket_of(name))
+        hosted = revived(name, state, self.bucket_of(name))
         self._add(name, hosted)
+        self.memory.add(hosted)
         self._schedule(name, hosted)
         if hosted.hosting.on_demand:
             self._used[name] = 0
 
-
-def _revived(name: str, state: Any, bucket: int) -> HostedPool:
-    """Make the pool of this name from its state."""
-    try:
-        hosted = HostedPool.from_state(state, bucket)
-    except InvalidState as error:
-        raise InvalidState(f"pool {shown(name)}: {error}") from error
-    if hosted.pool.name != name:
-        raise InvalidState(f"pool {shown(name)}: its state is of {shown(hosted.pool.name)}")
-    return hosted
-
-
-def _each(dumped: str) -> Iterator[tuple[str, Any, str]]:
-    """Return each name in a dump, its state, and the state as it is written there."""
-    at = 1
-    while dumped[at] != "}":
-        name, colon = _decode(dumped, at + (dumped[at] == ","))
-        state, end = _decode(dumped, colon + 1)
-        yield name, state, dumped[colon + 1 : end]
-        at = end
-
-
-def _is_idle(state: Any) -> bool:
-    """Tell whether a state is of a pool on demand in which nothing falls due by itself."""
-    waits = state["clocks"] and state["reward_timeout"] is not None
-    return bool(state["on_demand"]) and not waits and not state.get("waiting")
+    def _keep_retired(self, name: str, state: bytes) -> None:
+        self._retired[name] = data = compress(state, 1)
+        self.memory.add_retired(len(data))
 
 
 def _encoded(data: object) -> bytes:

@@ -23,6 +23,7 @@ def shard_settings(configuration: Configuration, partitions: int) -> ShardSettin
         waiting_per_pool=limits.waiting_per_pool,
         unknown_fields=limits.unknown_fields,
         remembered_per_pool=limits.remembered_per_pool,
+        memory_bytes=limits.memory_bytes,
         pools_per_shard=limits.pools_per_shard,
         arms_per_pool=limits.arms_per_pool,
         clock_skew=_milliseconds(limits.clock_skew_seconds),

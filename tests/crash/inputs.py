@@ -14,6 +14,8 @@ from tests.support.verifier import Rules
 
 START: Final = 1_700_000_000_000
 FUTURE: Final = START + 10**11
+SCARCE_MEMORY: Final = 80_000
+"""Enough for one pool on demand and a few requests."""
 """Far beyond the clock's skew whenever it is read."""
 
 Settings = dict[str, Any]
@@ -242,6 +244,8 @@ def _pool_settings(rng: Random, learner: str, *, real: bool) -> Settings:
         settings["reward_timeout"] = rng.choice((0.2, 1.0))
     if rng.random() < 0.4:
         settings["default_reward"] = rng.choice((0.0, 0.5))
+    if rng.random() < 0.2:
+        settings |= rng.choice(({"rate": 1, "burst": 2}, {"rate": 3}, {"rate": 20, "burst": 1}))
     return settings
 
 
@@ -277,6 +281,10 @@ def make_plan(seed: int, *, real: bool | None = None) -> Plan:
         retire_after=rng.choice((None, 100, 1_000)),
         standing_every=rng.choice((1, 7, 10)),
     )
+    # A restored shard has retired no pool yet, so it may have less memory left than before.
+    scarce = seed % 5 == 0 and shard.retire_after is None
+    if scarce:
+        shard = replace(shard, memory_bytes=SCARCE_MEMORY)
     has_template = rng.random() < 0.8
     base = ServiceSettings(
         batch_records=rng.choice((3, 8, 20)),
@@ -307,6 +315,7 @@ def make_plan(seed: int, *, real: bool | None = None) -> Plan:
         remembered=shard.remembered_per_pool,
         pools_per_shard=shard.pools_per_shard,
         standing_every=shard.standing_every,
+        scarce=scarce,
         template=fixed_of["*"] if has_template else None,
         pools={name: fixed_of[name] for name in ("file-1", "file-2")},
     )

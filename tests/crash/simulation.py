@@ -28,6 +28,7 @@ from tests.crash.damage import Journal, spoilt
 from tests.crash.faulty_log import Crash, Faults, FaultyLog, Nobody, Poll, Step
 from tests.crash.inputs import FUTURE, START, Plan, make_plan
 from tests.support.chained import follow_chain, head_of
+from tests.support.served import memory_of
 from tests.support.verifier import Counts, require, verify
 
 
@@ -177,11 +178,15 @@ class CrashedRun(Run):
             live = shard.canonical()
             offsets = log.inner.committed(partition).offsets
             require(offsets == shard.offsets, "committed", offsets, "not", shard.offsets)
-            restored = self.restored(log.inner, partition).canonical()
+            again = self.restored(log.inner, partition)
+            restored = again.canonical()
             require(restored == live, "I2: partition", partition, live, restored)
+            if self.plan.versions[self.version].shard.retire_after is None:
+                taken, found = memory_of(shard.table), memory_of(again.table)
+                require(taken == found, "memory: partition", partition, taken, found)
             head = head_of(shard)
-            found = follow_chain(self.client, partition, chain.CHECKPOINT_EVERY)
-            require(found == head, "the chain: partition", partition, found, "not", head)
+            chained = follow_chain(self.client, partition, chain.CHECKPOINT_EVERY)
+            require(chained == head, "the chain: partition", partition, chained, "not", head)
             if self.rng.random() < 0.1:
                 hint = str(self.rng.choice(("", "?", -1, *range(0, 60, 7))))
                 with patch.object(log.inner, "committed", return_value=Committed({}, hint)):
@@ -274,6 +279,10 @@ def simulate(seed: int) -> Counter[str]:
         crashed.faults.hits["ticks"] += event["type"] == "tick"
         late = event["type"] == "assignment" and "request_offset" in event
         crashed.faults.hits["late decisions with headers"] += late and bool(headers)
+    letters = [r for (topic, _), some in crashed.outputs().items() if "dead" in topic for r in some]
+    for reason in ("no-memory", "too-many-requests"):
+        said = b'"reason":"%b"' % reason.encode()
+        crashed.faults.hits[reason] += sum(said in (value or b"") for _, value, _ in letters)
     return crashed.faults.hits
 
 

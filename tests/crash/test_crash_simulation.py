@@ -22,8 +22,10 @@ OTHERS = {
     "entry refused",
     "entry not needed",
     "late decisions with headers",
+    "no-memory",
     "rebalance",
     "ticks",
+    "too-many-requests",
 }
 
 

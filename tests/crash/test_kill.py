@@ -15,15 +15,11 @@ from typing import IO
 import pytest
 
 from fair_allocator.log.base import Incoming
-from fair_allocator.log.sqlite import SqliteClient, SqliteLog
-from fair_allocator.shard import restore
-from tests.crash.child import PARTITIONS, POOLS, SETTINGS, TEMPLATE
-from tests.crash.faulty_log import Nobody
+from fair_allocator.log.sqlite import SqliteClient
+from tests.crash.checked import check_log
+from tests.crash.child import PARTITIONS, POOLS
 from tests.crash.inputs import POISON
-from tests.crash.simulation import counts_of
-from tests.support.chained import follow_chain, head_of
 from tests.support.pace import slowness
-from tests.support.verifier import Rules, verify
 
 pytestmark = pytest.mark.slow
 
@@ -115,22 +111,6 @@ def test_killed_services_lose_nothing_and_count_nothing_twice(seed: int, tmp_pat
             sender.send(20)
             services.start("finish")
             assert services.end() == 0
-        settings = SETTINGS.shard
-        rules = Rules(
-            now=round(time.time() * 1000),
-            pending=settings.pending_per_pool,
-            remembered=settings.remembered_per_pool,
-            standing_every=settings.standing_every,
-            template=TEMPLATE,
-            pools=POOLS,
-        )
-        counts = verify(client, rules)
         entries = sum(client.end_offset("journal", p) for p in range(PARTITIONS))
     assert entries > KILLS // LOGS, "the services hardly got anywhere"
-    with SqliteLog(path) as log:
-        log.open(Nobody())
-        shards = {p: restore(log, p, settings)[0] for p in range(PARTITIONS)}
-    assert counts == counts_of(shards)
-    with SqliteClient(path) as client:
-        heads = {p: follow_chain(client, p) for p in range(PARTITIONS)}
-    assert heads == {p: head_of(shard) for p, shard in shards.items()}
+    check_log(path)

@@ -75,7 +75,8 @@ def build(image: Image) -> None:
     for text in arguments("COPY")[:2]:
         *names, target = text.split()
         for name in names:
-            copy(ROOT / name, source / target / name if target == "./" else source / target)
+            into = source / target
+            copy(ROOT / name, into / Path(name).name if target == "./" else into)
     compiler, step = arguments("RUN")
     assert " gcc " in compiler
     needs("gcc")

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, Final
 
 ARMS: Final = [f"arm-{number}" for number in range(8)]
-POOLS: Final = ["plain", "any", "again", "strict"]
+POOLS: Final = ["plain", "any", "again", "strict", "rated"]
 TAGS: Final = ["french", "german", "trainee"]
 
 CONFIGURED: Final[dict[str, dict[str, Any]]] = {
@@ -30,6 +30,7 @@ CONFIGURED: Final[dict[str, dict[str, Any]]] = {
         "learner": "uniform",
     },
     "strict": {"arms": {"left": "1/2", "right": "1/2"}, "requests": "any", "when_busy": "refuse"},
+    "rated": {"arms": dict.fromkeys(ARMS, "1/10"), "rate": 3, "burst": 5},
 }
 
 ACTIONS: Final = {

@@ -20,6 +20,10 @@ RESTORED_EVERY = 50
 """Batches after which the live shard is held against a restored one."""
 
 
+MEMORY = 250_000
+"""So little that now and then a request is refused for it."""
+
+
 @dataclass
 class Outcome:
     """What became of the inputs."""
@@ -40,6 +44,7 @@ def play(seed: int, inputs: int, progress: Callable[[int], None] = lambda _count
             waiting_per_pool=50,
             pending_per_pool=200,
             remembered_per_pool=100,
+            memory_bytes=MEMORY,
             template=None,
         ),
         pools={name: FilePool(pool, name) for name, pool in CONFIGURED.items()},

@@ -29,6 +29,8 @@ class Rules:
     pools_per_shard: int = 1_000_000
     clock_skew: int = 30_000
     standing_every: int = 100_000
+    scarce: bool = False
+    """Whether memory is limited so much that requests are refused for it."""
     template: Mapping[str, Any] | None = None
     pools: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -96,6 +98,8 @@ _POSSIBLE: dict[str, dict[str, Check]] = {
         "learner": lambda value: _is_name(value) or isinstance(value, dict),
         "reward_timeout": lambda value: _is_number(value) and value > 0,
         "default_reward": lambda value: _is_number(value, 0, 1),
+        "rate": _is_count,
+        "burst": _is_count,
     },
 }
 

@@ -15,6 +15,7 @@ from fair_allocator.service import FilePool, Service, ServiceSettings
 from fair_allocator.service.probe import Probe
 from fair_allocator.shard import Shard, ShardSettings, restore
 from fair_allocator.shard.settings import Tally
+from fair_allocator.shard.table import PoolTable
 
 START: Final = 1_700_000_000_000
 ARMS: Final[dict[str, str | int]] = {"a": "1/2", "b": "1/4", "c": 0}
@@ -152,6 +153,8 @@ class Served:
             assert self._log is not None
             restored, _ = restore(self._log, partition, self.settings.shard)
             assert restored.canonical() == shard.canonical()
+            if self.settings.shard.retire_after is None:
+                assert memory_of(restored.table) == memory_of(shard.table)
 
     def serve(self, *request_ids: str, pool: str = "p", at: float | None = None) -> list[str]:
         """Send requests and take them in; return the arms they were given."""
@@ -201,6 +204,11 @@ class Served:
     def state(self) -> bytes:
         """Return the whole state without the number of entries."""
         return self.shard.canonical().partition(b",")[2]
+
+
+def memory_of(table: PoolTable) -> tuple[int, int, int]:
+    """Return what requests take; a pool that was retired takes less than after a restore."""
+    return table.memory.taken, table.memory.on_demand, table.memory.pools
 
 
 House = Callable[..., Served]

@@ -78,6 +78,8 @@ class Life:
     known: dict[str, Known] = field(default_factory=dict)
     closed: deque[str] = field(default_factory=deque)
     waiting: dict[tuple[str, str], Waiter] = field(default_factory=dict)
+    taken: deque[int] = field(default_factory=deque)
+    """When requests were taken, as long as a rate is set."""
     again: dict[tuple[str, str], Json] = field(default_factory=dict)
     """Requests that are to be decided again now, by the arm that is to be replaced."""
 
@@ -85,10 +87,13 @@ class Life:
 
     def take_settings(self, settings: Mapping[str, Any]) -> None:
         """Take over what is said; what is left out stays."""
-        nullable = ("reward_timeout", "default_reward", "wait_timeout", "max_open", "tags")
+        nullable = {"reward_timeout", "default_reward", "wait_timeout", "max_open", "tags"}
+        nullable |= {"rate", "burst"}
         for name, value in settings.items():
             if value is not None or name in nullable:
                 self.settings[name] = value
+        if self.settings.get("rate") is None:
+            self.taken.clear()
         self._keep_known_arms()
 
     def take_arms(self, arms: Mapping[str, Json]) -> None:
@@ -116,6 +121,24 @@ class Life:
     def milliseconds(self, name: str) -> int | None:
         seconds = self.settings.get(name)
         return None if seconds is None else max(1, round(seconds * 1000))
+
+    # -- the rate -----------------------------------------------------------------------------
+
+    def is_too_fast(self, clock: int) -> bool:
+        """Tell whether one more request exceeds the rate: in no window may there be too many."""
+        rate = self.settings.get("rate")
+        if rate is None:
+            return False
+        burst = self.settings.get("burst") or rate
+        return any(
+            sum(at >= since for at in self.taken) + 1
+            > burst + Fraction(rate * (clock - since), 1000)
+            for since in self.taken
+        )
+
+    def take(self, clock: int) -> None:
+        if self.settings.get("rate") is not None:
+            self.taken.append(clock)
 
     # -- who can take a request ---------------------------------------------------------------
 

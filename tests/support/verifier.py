@@ -133,6 +133,9 @@ class Partition:
 
     def _early_refusal(self, record: Record, event: Json) -> str | None:
         """Return why an input that is fine by itself is refused before a pool looks at it."""
+        letters = self._letters.get((record.topic, record.offset), [])
+        if self._rules.scarce and any(each.reason == "no-memory" for each in letters):
+            return "no-memory"
         if event["pool"] in self.pools or event.get("action") == "configure":
             return None
         if record.topic != "requests" or self._rules.template is None:
@@ -141,7 +144,11 @@ class Partition:
 
     def _follow_refusal(self, event: Json) -> None:
         """Demand that a request was rightly refused (I1)."""
-        record, request = self._own(event)
+        too_fast = event["reason"] == "too-many-requests"
+        record, request = self._own(event, too_fast=too_fast)
+        if too_fast:
+            self._take_letter(record, (event["reason"],))
+            return
         life = self.pools[request["pool"]]
         names = set(request.get("eligible") or ())
         named = bool(names or request.get("needs")) or (request.get("slots") or 1) > 1
@@ -261,7 +268,7 @@ class Partition:
             case "control" | "removed":
                 self._follow_control(event)
 
-    def _own(self, event: Json) -> tuple[Record, Json]:
+    def _own(self, event: Json, *, too_fast: bool = False) -> tuple[Record, Json]:
         """Return the request that a record answers when it was read."""
         require(self._cause is not None, "I1: answers nothing:", event)
         assert self._cause is not None
@@ -272,6 +279,12 @@ class Partition:
         life = self.pools.get(event["pool"])
         require(life is not None, "I1: not made:", event)
         assert life is not None
+        known = life.recall(event["request_id"]) or (event["request_id"], "") in life.waiting
+        above = not known and life.is_too_fast(self.clock)
+        require(above == too_fast, "the rate is exceeded, or is it not?", event)
+        if too_fast:
+            self._cause = None
+            return record, request
         self._make_room(life, event["pool"])
         self._cause = None
         every = max(self._rules.standing_every, 10 * len(life.arms))
@@ -298,6 +311,7 @@ class Partition:
         if not event["repeat"]:
             require(known is None, "I1: counted twice:", event)
             require(not life.paused, "decided in a paused pool:", event)
+            life.take(self.clock)
             life.play(event, request, self.clock)
             return
         require(known is not None, "I1: repeats what was not answered:", event)
@@ -343,6 +357,7 @@ class Partition:
             require(event["request_offset"] == offset, "I1: of another request:", event)
             if event["repeat"]:
                 return
+            life.take(self.clock)
         capped = any(arm.cap is not None for arm in life.arms.values())
         busy = not (life.able(request, key[1]) - life.away())
         require(event["why"] == ("paused" if life.paused else "nobody-free"), "why?", event)

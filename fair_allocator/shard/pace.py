@@ -1,0 +1,39 @@
+"""The rate at which a pool takes requests: a bucket that leaks, counted in whole numbers."""
+
+from typing import Final
+
+A_REQUEST: Final = 1_000
+"""What a request adds to the bucket, in thousandths: time is counted in milliseconds."""
+
+
+class Pace:
+    """Lets `rate` requests a second through, and up to `burst` at once.
+
+    In any s seconds it lets at most ``burst + rate * s`` through. Its time is the shard's, so a
+    restore and a replay decide the same. Only requests that are taken fill the bucket.
+
+    Attributes
+    ----------
+    level, at
+        How full the bucket was after the last request, in thousandths of a request, and when.
+    """
+
+    __slots__ = ("at", "burst", "level", "rate")
+
+    def __init__(self, rate: int, burst: int, level: int = 0, at: int = 0) -> None:
+        self.rate = rate
+        self.burst = burst
+        self.level = level
+        self.at = at
+
+    def is_full(self, clock: int) -> bool:
+        """Tell whether one more request at this time, in ms, is one too many."""
+        return self._level(clock) + A_REQUEST > A_REQUEST * self.burst
+
+    def take(self, clock: int) -> None:
+        """Count a request at this time."""
+        self.level = self._level(clock) + A_REQUEST
+        self.at = clock
+
+    def _level(self, clock: int) -> int:
+        return max(0, self.level - self.rate * (clock - self.at))
