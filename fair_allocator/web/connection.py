@@ -229,9 +229,9 @@ class Connection(HttpToolsProtocol):
         if cycle.disconnected:
             return
         self._last = not cycle.keep_alive
+        begin = _encode(head["status"], head["headers"], self._last)
         cycle.response_started = True
         cycle.waiting_for_100_continue = False
-        begin = _encode(head["status"], head["headers"], self._last)
         if cycle.scope["method"] == "HEAD":
             body = b""
         if len(body) <= _MOST_COPIED:

@@ -99,7 +99,11 @@ def routes(access: Access) -> list[Route]:
     async def large(request: Request) -> Response:
         return Response(b"x" * int(request.path_params["size"]))
 
+    async def split(_request: Request) -> Response:
+        return Response(b"", headers={"x-name": "a\r\nset-cookie: b"})
+
     return [
+        Route("/split", split),
         Route("/names/{name:name}/end", name),
         Route("/needs/{right}", needs, methods=["GET", "POST"]),
         Route("/echo", echo, methods=["POST"]),
