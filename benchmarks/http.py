@@ -1,20 +1,21 @@
 """The HTTP API on the embedded log beside what one might write instead, in one run.
 
-    python -m benchmarks.http [--quick] [--beside]
+    python -m benchmarks.http [--quick] [--only answers beside kafka]
 
 Each program runs in a process of its own on loopback, and this one asks: one connection that asks
 again when it was answered, and 64 of them. `fair-allocator run` answers when request and assignment
 are on the disk, in two transactions; the rivals are in `http_rivals`. The client takes one of the
 cores, as clients on other machines would not.
 
-With --beside: how many decisions a second the service makes for requests that are in the log
-already, alone and while 1,000 requests a second come over HTTP.
+The part `beside` measures how many decisions a second the service makes for requests that are in
+the log already, alone and while 1,000 requests a second come over HTTP. The part `kafka` measures
+what a gateway adds to an answer on Kafka (see `http_kafka`).
 """
 
 import argparse
 import asyncio
 import json
-import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,8 +25,8 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-import httpx
-
+from benchmarks import http_kafka
+from benchmarks.http_client import ASKING, Paced, ask_in_turn, free_port, wait_for
 from benchmarks.timing import table
 from fair_allocator.log.base import Incoming
 from fair_allocator.log.partitioner import partition_for
@@ -33,6 +34,7 @@ from fair_allocator.log.sqlite import SqliteClient
 
 CONNECTIONS = (1, 64)
 PARTITIONS = 4
+API_RATE = 1_000.0
 MANY = 800
 """Connections beside the native path, where an answer takes as long as a batch of the service."""
 
@@ -57,9 +59,7 @@ reward_timeout = 600
 @contextmanager
 def program(name: str, folder: Path) -> Iterator[int]:
     """Run a program until the block ends; yields its port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     if name == "fair-allocator":
         file = folder / "fair-allocator.toml"
         file.write_text(CONFIGURATION.format(folder=folder, port=port), encoding="utf-8")
@@ -70,91 +70,26 @@ def program(name: str, folder: Path) -> Iterator[int]:
         [sys.executable, *command], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     ) as child:
         try:
-            _wait(port)
+            wait_for("POST", f"http://127.0.0.1:{port}{ASKING.decode()}")
             yield port
         finally:
             child.terminate()
 
 
-def _wait(port: int) -> None:
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        try:
-            url = f"http://127.0.0.1:{port}/v1/pools/tasks/requests"
-            if httpx.post(url, timeout=30).status_code == 200:
-                return
-        except httpx.HTTPError:
-            pass
-        time.sleep(0.05)
-    raise SystemExit("it did not start")
-
-
-# -- the client -----------------------------------------------------------------------------------
-
-
-class Connection(asyncio.Protocol):
-    """Asks on one connection; `answered` is called with the seconds that each answer took."""
-
-    def __init__(self) -> None:
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._received = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-
-    def send(self, request_id: str) -> None:
-        self.done = asyncio.get_running_loop().create_future()
-        body = b'{"request_id":"%b"}' % request_id.encode()
-        self.transport.write(
-            b"POST /v1/pools/tasks/requests HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-            b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
-        )
-
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        head, blank, body = self._received.partition(b"\r\n\r\n")
-        if not blank:
-            return
-        length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0])
-        if len(body) < length:
-            return
-        if b" 200 " not in head[:20]:
-            raise SystemExit(f"refused: {self._received[:500]!r}")
-        self._received = b""
-        if not self.done.done():
-            self.done.set_result(None)
-
-
-async def ask(port: int, connections: int, seconds: float, name: str) -> tuple[float, list[float]]:
-    """Ask for a while; return answers per second, and the sorted times of all of them."""
-    loop, numbers, took = asyncio.get_running_loop(), count(), list[float]()
-    until = time.perf_counter() + seconds
-
-    async def one() -> None:
-        _, connection = await loop.create_connection(Connection, "127.0.0.1", port)
-        while (began := time.perf_counter()) < until:
-            connection.send(f"{name}-{next(numbers)}")
-            await connection.done
-            took.append(time.perf_counter() - began)
-        connection.transport.close()
-
-    began = time.perf_counter()
-    await asyncio.gather(*(one() for _ in range(connections)))
-    return len(took) / (time.perf_counter() - began), sorted(took)
+# -- answers -------------------------------------------------------------------------------------
 
 
 def rank(took: list[float], part: float) -> str:
     return f"{1000 * took[min(len(took) - 1, int(part * len(took)))]:.2f}"
 
 
-def compare(seconds: float) -> None:
+def answers(seconds: float) -> None:
     rows = []
     for name in ("fair-allocator", "memory", "sqlite"):
         for connections in CONNECTIONS:
             with tempfile.TemporaryDirectory() as folder, program(name, Path(folder)) as port:
-                asyncio.run(ask(port, connections, seconds / 4, "warm"))
-                rate, took = asyncio.run(ask(port, connections, seconds, "r"))
+                asyncio.run(ask_in_turn(port, connections, seconds / 4, "warm"))
+                rate, took = asyncio.run(ask_in_turn(port, connections, seconds, "r"))
                 times = [rank(took, part) for part in (0.5, 0.99, 0.999)]
                 rows.append([name, f"{connections}", f"{rate:,.0f}", *times])
     head = ["program", "clients", "requests/s", "p50 ms", "p99 ms", "p99.9 ms"]
@@ -193,62 +128,60 @@ def decided(folder: Path) -> int:
 
 async def paced(port: int, rate: float, seconds: float) -> float:
     """Ask so many times a second; return how many answers a second there were."""
-    loop = asyncio.get_running_loop()
-    made = [await loop.create_connection(Connection, "127.0.0.1", port) for _ in range(MANY)]
-    free = asyncio.Queue[Connection]()
-    for _, connection in made:
-        free.put_nowait(connection)
-    answered = 0
-
-    async def one(number: int) -> None:
-        nonlocal answered
-        connection = await free.get()
-        connection.send(f"a{number}")
-        await connection.done
-        answered += 1
-        free.put_nowait(connection)
-
-    began, asked, tasks = time.perf_counter(), 0, set[asyncio.Task[None]]()
+    client = Paced(port, MANY)
+    await client.connect()
+    began, asked = time.perf_counter(), 0
     while (now := time.perf_counter() - began) < seconds:
         while asked < now * rate:
-            task = loop.create_task(one(asked))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
+            client.send(began + now, ASKING, b'{"request_id":"a%d"}' % asked)
             asked += 1
         await asyncio.sleep(0.002)
-    for task in tasks:
-        task.cancel()
-    return answered / seconds
+    client.stop()
+    return len(client.took) / seconds
 
 
-def beside(seconds: float, requests: int) -> None:
-    rows = []
-    rates: list[float] = []
-    for api in (0.0, 1_000.0):
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            fill(folder, requests)
-            with program("fair-allocator", folder) as port:
-                before, began = decided(folder), time.perf_counter()
-                answered = asyncio.run(paced(port, api, seconds))
-                rate = (decided(folder) - before) / (time.perf_counter() - began)
-                if decided(folder) >= requests:
-                    raise SystemExit("too few requests: all were decided before the time was over")
-        rates.append(rate)
-        rows.append([f"{answered:,.0f}", f"{rate:,.0f}", f"{rate / rates[0]:.2f}"])
-    print(table([["API requests/s", "native decisions/s", "ratio"], *rows]))
+def beside(seconds: float, requests: int, turns: int) -> None:
+    answered, alone, shared = list[float](), list[float](), list[float]()
+    for _ in range(turns):
+        alone.append(native_speed(seconds, requests, 0.0)[1])
+        api, speed = native_speed(seconds, requests, API_RATE)
+        answered.append(api)
+        shared.append(speed)
+    ratios = [each / other for each, other in zip(shared, alone, strict=True)]
+    head = ["answered over HTTP/s", "native decisions/s alone", "beside", "ratio"]
+    cells = [f"{statistics.median(each):,.0f}" for each in (answered, alone, shared)]
+    spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
+    print(table([head, [*cells, spread]]))
+
+
+def native_speed(seconds: float, requests: int, api: float) -> tuple[float, float]:
+    """Return answers over HTTP and decisions of requests in the log, both per second."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        fill(folder, requests)
+        with program("fair-allocator", folder) as port:
+            before, began = decided(folder), time.perf_counter()
+            answered = asyncio.run(paced(port, api, seconds))
+            speed = (decided(folder) - before) / (time.perf_counter() - began)
+            if decided(folder) >= requests:
+                raise SystemExit("too few requests: all were decided before the time was over")
+    return answered, speed
 
 
 def main() -> None:
+    parts = ("answers", "beside", "kafka")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--quick", action="store_true", help="take a few seconds for each")
-    parser.add_argument("--beside", action="store_true", help="measure the native path beside it")
+    parser.add_argument("--only", choices=parts, nargs="+", default=parts)
     arguments = parser.parse_args()
-    seconds = 2.0 if arguments.quick else 10.0
-    if arguments.beside:
-        beside(seconds, 400_000 if arguments.quick else 1_000_000)
-    else:
-        compare(seconds)
+    quick = arguments.quick
+    if "answers" in arguments.only:
+        answers(2.0 if quick else 10.0)
+    if "beside" in arguments.only:
+        beside(*((3.0, 300_000, 1) if quick else (8.0, 800_000, 5)))
+    if "kafka" in arguments.only:
+        for client in ("kafka", "confluent"):
+            print(table(http_kafka.compare(client, *((6.0, 2) if quick else (10.0, 6)))))
 
 
 if __name__ == "__main__":

@@ -157,7 +157,7 @@ def throughput(house: House, count: int, turns: int) -> list[list[object]]:
         rows.append([name, f"{statistics.median(found):,.0f}"])
         for bare in (speeds[job] for job in JOBS):
             ratios = [each / other for each, other in zip(found, bare, strict=True)]
-            rows[-1].append(_spread(ratios, 2))
+            rows[-1].append(spread(ratios, 2))
     return rows
 
 
@@ -236,15 +236,15 @@ def latency(house: House, seconds: float, turns: int) -> list[list[object]]:
     added = [f"p50 to {job}" for job in JOBS]
     rows: list[list[object]] = [["at 500 requests/s", "p50 ms", "p99 ms", *added, "answered"]]
     for name, found in seen.items():
-        rows.append([name, *(_spread([m.quantile(q) for m in found]) for q in (0.5, 0.99))])
+        rows.append([name, *(spread([m.quantile(q) for m in found]) for q in (0.5, 0.99))])
         for bare in (seen[job] for job in JOBS):
             pairs = zip(found, bare, strict=True)
-            rows[-1].append(_spread([each.quantile(0.5) - b.quantile(0.5) for each, b in pairs]))
+            rows[-1].append(spread([each.quantile(0.5) - b.quantile(0.5) for each, b in pairs]))
         rows[-1].append(sum(len(m.times) for m in found))
     return rows
 
 
-def _spread(values: list[float], digits: int = 1) -> str:
+def spread(values: list[float], digits: int = 1) -> str:
     """Show the median over the turns, the least and the most."""
     median, least, most = statistics.median(values), min(values), max(values)
     return f"{median:.{digits}f} ({least:.{digits}f} to {most:.{digits}f})"

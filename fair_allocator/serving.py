@@ -7,8 +7,9 @@ bounds and certificate; `observed` is the part of the service itself, with any o
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from fair_allocator.config import Configuration, ObserveSection, token_of
@@ -18,6 +19,7 @@ from fair_allocator.observe.observer import Observer
 
 if TYPE_CHECKING:
     from fair_allocator.observe.exposition import Truth
+    from fair_allocator.simulate.advice import Price
     from fair_allocator.web.access import Access
     from fair_allocator.web.application import Part
     from fair_allocator.web.tls import Tls
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 # The modules of `web` take longer to load than all that decides, so they are imported in functions.
 
 logger = logging.getLogger(__name__)
+
+PRICE_RUNS: Final = 20
+"""How often to play a pool to price its quotas, as often as the paper's figures."""
 
 HEAD_START_SECONDS: Final = 0.5
 """What the loop has to itself: threads take turns, and loading the server takes long ones."""
@@ -141,6 +146,15 @@ def serving(
         yield server.url
 
 
+def _price(
+    means: Mapping[str, float], quotas: Mapping[str, Fraction], rounds: int
+) -> "Sequence[Price]":
+    """Price quotas as `simulate advise` does."""
+    from fair_allocator.simulate import advice, spread
+
+    return advice.price(means, quotas, rounds, PRICE_RUNS, 0, spread.play)
+
+
 @contextmanager
 def observed(
     configuration: Configuration,
@@ -169,7 +183,9 @@ def observed(
         more = make_more(access) if make_more else ()
         collectors = [collector for part in more for collector in part.collectors]
         reporter = Reporter(observer, configuration.metrics, truth, collectors)
-        pages = Pages(reporter, health, access, configuration.observe.max_clients)
+        # The page sends its controls through the API, so it has none without the API.
+        pricing = _price if configuration.observe.page_controls and more else None
+        pages = Pages(reporter, health, access, configuration.observe.max_clients, pricing)
         return [*more, pages.part]
 
     with serving(configuration, make_parts, listener) as url:

@@ -27,9 +27,9 @@ ROOMS: Final[dict[str, set[str]]] = {
     "config": {"core", "errors", "events", "log", "service", "shard", "text"},
     "wiring": {"config", "errors", "events", "log", "service", "shard"},
     "observe": {"config", "core", "errors", "events", "log", "service", "shard", "web"},
-    "serving": {"config", "errors", "observe", "web"},
     "front": {"config", "errors", "events", "log", "text", "web"},
     "simulate": {"config", "core", "errors", "text"},
+    "serving": {"config", "errors", "observe", "simulate", "web"},
     "demo": {
         *("audit", "config", "core", "errors", "events", "log", "observe", "service", "serving"),
         *("wiring",),

@@ -278,6 +278,8 @@ class ObserveSection(_Section):
     """The server's certificate with its chain, in PEM; with it, everything is served by https."""
     tls_key_file: Annotated[Path | None, Field(strict=False), BeforeValidator(_none)] = None
     """The key of the certificate, in PEM."""
+    page_controls: bool = False
+    """Whether the page can change pools, for people whose token has the right to control."""
     max_clients: _Count = 50
     """Pages that may watch at the same time."""
     max_connections: _Count = 1_000

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from starlette.routing import BaseRoute
+from starlette.routing import Route
 
 from fair_allocator.config import Configuration
 from fair_allocator.front.answers import Answers
@@ -61,7 +61,7 @@ class Front:
         return self.appender.is_alive and self.following.is_alive
 
     @property
-    def routes(self) -> list[BaseRoute]:
+    def routes(self) -> list[Route]:
         """The paths of the API."""
         return routes_of(self.operations, self.metrics, self._most_wait)
 

@@ -5,7 +5,6 @@ a letter and an assignment are compared by the offset of the request's record, a
 order of arrival.
 """
 
-import json
 import re
 from base64 import b64decode
 from dataclasses import dataclass, replace
@@ -111,7 +110,7 @@ class Heard:
     def of(cls, record: Record) -> "Heard | None":
         """Read a record that has a key; None if the service did not write it."""
         try:
-            event = json.loads(record.value or b"")
+            event = from_json(record.value or b"")
             read = _read_letter if record.topic != "assignments" else _READERS[event["type"]]
             return read(record.partition, event)
         except (ValueError, TypeError, KeyError):

@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from fair_allocator.front.metrics import ApiMetrics
 from fair_allocator.front.openapi import OPERATIONS, describe
@@ -20,7 +20,7 @@ _PAGE: Final = {
 }
 
 
-def routes_of(operations: Operations, metrics: ApiMetrics, most_wait: float) -> list[BaseRoute]:
+def routes_of(operations: Operations, metrics: ApiMetrics, most_wait: float) -> list[Route]:
     """Return every route."""
     described = json.dumps(describe(most_wait), indent=1).encode()
     return [

@@ -1,4 +1,4 @@
-"""Watching the service: metrics, health and a live page, all read-only and on one port.
+"""Watching the service: metrics, health and a live page, on one port.
 
 metrics     every metric: its name, kind, labels and meaning
 observer    counts what the loop reports, and publishes views of it
@@ -13,6 +13,7 @@ health      whether the loop lives, and whether it serves
 history     the recent past of a few numbers, for the charts
 api         the JSON of the page
 pacing      how often a client may get an answer
+controls    whether the page may change pools, and what other quotas would cost
 reporter    turns views into figures, metrics, JSON and history, each once for all clients
 streams     sends events to the watching pages, once a second
 routes      the paths, and the rights they need

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -14,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from fair_allocator.config import MetricsSection
 from fair_allocator.observe import api, families
+from fair_allocator.observe.controls import ArmStanding
 from fair_allocator.observe.digest import Digest
 from fair_allocator.observe.exposition import PoolsText, Truth
 from fair_allocator.observe.figures import work_out
@@ -146,6 +148,18 @@ class Reporter(Collector):
         """Return a pool with its past; null if there is no pool of that name."""
         with self._answering(client, FRESH_SECONDS) as digest:
             return self._pool(digest, name, wish.partition, wish, past=True)
+
+    def arms(self, name: str, partition: int | None) -> dict[str, ArmStanding] | None:
+        """Return quota and mean of each arm of a pool; None if there is no pool of that name."""
+        with self._one_at_a_time:
+            figures = api.find(self.digest(), name, partition)
+        if figures is None:
+            return None
+        terms = figures.of.terms
+        return {
+            arm: ArmStanding(Fraction(terms.slope[at], terms.unit[at]), figures.mean(at))
+            for at, arm in enumerate(terms.names)
+        }
 
     def _pools(self, digest: Digest, wish: api.ClientWish) -> bytes:
         overview = self._once("overview", lambda: api.overview(digest))

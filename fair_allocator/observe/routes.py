@@ -1,4 +1,4 @@
-"""The read-only paths of the page, the metrics and the health checks."""
+"""The paths of the page, the metrics and the health checks."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from fair_allocator.observe import api
 from fair_allocator.observe.assets import ASSETS
+from fair_allocator.observe.controls import Controls, Pricing
 from fair_allocator.observe.health import Health, Verdict
 from fair_allocator.observe.reporter import Reporter
 from fair_allocator.observe.streams import Streams
@@ -35,16 +36,22 @@ class Pages:
     """Serves the reporter and the health checks as a part of an application.
 
     Reports wait for the loop, so a separate thread makes them, one after the other. The event loop
-    itself answers health checks, even while reports wait.
+    itself answers health checks, even while reports wait. With a `pricing`, the page has controls.
     """
 
     def __init__(
-        self, reporter: Reporter, health: Health, access: Access, most: int = MOST_PAGES
+        self,
+        reporter: Reporter,
+        health: Health,
+        access: Access,
+        most: int = MOST_PAGES,
+        pricing: Pricing | None = None,
     ) -> None:
         self._reporter = reporter
         self._health = health
         self._access = access
         self._reports = ThreadPoolExecutor(1, "reports")
+        self._controls = Controls(pricing, reporter.arms, access)
         self.streams = Streams(reporter, self._aside, most)
 
     @property
@@ -58,6 +65,7 @@ class Pages:
                 Route("/api/v1/pools", self._pools),
                 Route("/api/v1/pools/{pool:name}", self._pool),
                 Route("/api/v1/stream", self._stream),
+                *self._controls.routes,
                 *(Route(path, _asset) for path in ASSETS),
             ],
             self._running,
@@ -70,6 +78,7 @@ class Pages:
                 yield
         finally:
             self._reporter.close()
+            self._controls.close()
             self._reports.shutdown(wait=False, cancel_futures=True)
 
     async def _aside(self, function: Callable[..., T], *arguments: object) -> T:

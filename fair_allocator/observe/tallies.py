@@ -22,6 +22,11 @@ COMMITS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 RESTORES: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
+FEW: Final = 64
+"""Up to so many values, counting one by one takes no longer than numpy. numpy also gives the
+interpreter away, and the thread of the HTTP server may keep it for some ms."""
+
+
 class Histogram:
     """Counts by upper bound; the last count is for values above all bounds."""
 
@@ -39,6 +44,10 @@ class Histogram:
 
     def add_all(self, since: Sequence[int], now: float) -> None:
         """Count the seconds from many times in ms to `now`; a time after `now` counts as 0."""
+        if len(since) <= FEW:
+            for at in since:
+                self.add(max(now - at / 1000, 0.0))
+            return
         import numpy as np  # here, so that loading it does not delay the first decision
 
         values = np.maximum(now - np.array(since, dtype=np.float64) / 1000, 0.0)

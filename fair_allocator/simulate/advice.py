@@ -112,6 +112,22 @@ def decisions(horizon: int, runs: int) -> int:
     return (_STEPS + 2 + _STEPS) * horizon * runs
 
 
+def price(
+    means: Mapping[str, float],
+    quotas: Mapping[str, Fraction],
+    horizon: int,
+    runs: int,
+    seed: int,
+    play: Play,
+) -> list[Price]:
+    """Price each arm's quota, and play nothing else."""
+    exact = Instance(tuple(means.values()), tuple(quotas.values()))
+    instance = _scaled(exact, sum(exact.quotas, Fraction(0))) if any(exact.quotas) else exact
+    played = play(Job(instance, (fair_ucb(), UCB1), runs, horizon, seed, (horizon,)))
+    fair, plain = (played[name].pulls[-1] for name in ("fair-ucb", UCB1.name))
+    return _prices(list(means), instance, fair, plain)
+
+
 def advise(
     means: Mapping[str, float],
     quotas: Mapping[str, Fraction],

@@ -3,7 +3,6 @@
 server       accepts connections and serves them while a block runs
 connection   one connection: uvicorn's protocol with deadlines and a bound on every part
 headers      the headers of every answer
-joining      sends the head and the beginning of an answer in one system call
 crowd        all connections by what they wait for: which are too slow, and which make room
 listening    the listening socket
 application  routes of several parts as one application: host check, body limit, headers, errors

@@ -8,7 +8,7 @@ be any text.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,9 +16,9 @@ from urllib.parse import quote, unquote_to_bytes
 
 from prometheus_client.registry import Collector
 from starlette.convertors import Convertor, register_url_convertor
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.routing import BaseRoute, Match, Route, Router
+from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from fair_allocator.web.access import Access
@@ -48,6 +48,8 @@ class _Name(Convertor[str]):
 
 register_url_convertor("name", _Name())
 
+Handler = Callable[[Request], Awaitable[Response]]
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -58,7 +60,7 @@ class Part:
     metrics of this part, for the part that serves `/metrics`.
     """
 
-    routes: Sequence[BaseRoute]
+    routes: Sequence[Route]
     running: Callable[[], AbstractAsyncContextManager[Any]] | None = None
     collectors: Sequence[Collector] = ()
 
@@ -70,9 +72,7 @@ class Application:
         self._parts = parts
         self._access = access
         self._bounds = bounds
-        self._router = Router(
-            [route for part in parts for route in part.routes], redirect_slashes=False
-        )
+        self._routes = [route for part in parts for route in part.routes]
 
     async def start(self, stack: AsyncExitStack) -> None:
         """Enter `running` of all parts; the end of the stack leaves them."""
@@ -95,14 +95,12 @@ class Application:
 
         try:
             take = self._check(scope, receive)
-            scope["app"] = self  # makes routes raise HTTPException instead of answering
-            scope["path"] = scope["raw_path"].decode("ascii")
-            await self._router(scope, take, give)
+            handle = self._find(scope)
+            response = await handle(Request(scope, take))
+            await response(scope, take, give)
             return
         except Problem as problem:
             refusal = problem
-        except HTTPException as error:
-            refusal = self._refusal(scope, error)
         except (ClientDisconnect, asyncio.CancelledError):
             return  # the client or the server has gone
         except Exception:
@@ -134,17 +132,30 @@ class Application:
             raise Problem(413, f"a body may have {most:,} bytes here")
         return _bounded(receive, most) if chunked else receive
 
-    def _refusal(self, scope: Scope, error: HTTPException) -> Problem:
-        """Return the problem for an exception of a route."""
-        if error.status_code != 405:
-            return Problem(error.status_code, headers=error.headers)
-        methods = {
-            method
-            for route in self._router.routes
-            if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE
-            for method in route.methods or ()
-        }
-        return Problem(405, headers={"Allow": ", ".join(sorted(methods))})
+    def _find(self, scope: Scope) -> Handler:
+        """Return the handler for a request, and note the names in its path.
+
+        Starlette's router would do the same through five nested calls, which is a tenth of the
+        time of an answer.
+        """
+        path, method = scope["raw_path"].decode("ascii"), scope["method"]
+        scope["path"] = path
+        allowed: set[str] = set()
+        for route in self._routes:
+            found = route.path_regex.match(path)
+            if found is None:
+                continue
+            methods = route.methods or set()
+            if method in methods:
+                scope["path_params"] = {
+                    name: route.param_convertors[name].convert(text)
+                    for name, text in found.groupdict().items()
+                }
+                return route.endpoint
+            allowed |= methods
+        if not allowed:
+            raise Problem(404)
+        raise Problem(405, headers={"Allow": ", ".join(sorted(allowed))})
 
 
 def _bounded(receive: Receive, most: int) -> Receive:
@@ -172,11 +183,23 @@ async def read_json(request: Request) -> bytes:
     Problem
         415 if the body has another type, 413 if it is too long.
     """
-    body = await request.body()
+    body = await _body(request)
     content_type = request.headers.get("content-type", "")
     if (body or content_type) and not _is_json(content_type):
         raise Problem(415, "send application/json", headers={"Accept": "application/json"})
     return body
+
+
+async def _body(request: Request) -> bytes:
+    parts: list[bytes] = []
+    is_complete = False
+    while not is_complete:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts.append(message.get("body", b""))
+        is_complete = not message.get("more_body", False)
+    return b"".join(parts)
 
 
 def _is_json(content_type: str) -> bool:

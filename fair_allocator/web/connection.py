@@ -13,20 +13,23 @@ connection, and the client could lose the answer.
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
 import httptools
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 from uvicorn.server import ServerState
 
 from fair_allocator.web.bounds import Bounds
 from fair_allocator.web.crowd import Crowd, Phase
 from fair_allocator.web.headers import HEADERS
-from fair_allocator.web.joining import Joining
 from fair_allocator.web.problem import CONTENT_TYPE, Problem
 
 _METHODS: Final = "GET, HEAD, POST"
@@ -34,6 +37,9 @@ _METHODS: Final = "GET, HEAD, POST"
 
 
 _LENGTHS: Final = (b"content-length", b"transfer-encoding")
+
+_MOST_COPIED: Final = 65_536
+"""The longest body to copy behind its head; to copy more costs more than a system call."""
 
 
 class Connection(HttpToolsProtocol):
@@ -75,8 +81,7 @@ class Connection(HttpToolsProtocol):
     # -- the transport ------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._joining = Joining(transport, self.loop)
-        super().connection_made(self._joining)
+        super().connection_made(transport)
         if self.phase is None:  # the crowd has closed it meanwhile, to make room
             transport.abort()
 
@@ -193,22 +198,53 @@ class Connection(HttpToolsProtocol):
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the application answer; announce if this is the connection's last answer."""
         cycle = self.cycle
+        held: Message | None = None
+        """The head of an answer whose body follows in one piece."""
 
         async def give(message: Message) -> None:
-            if message["type"] != "http.response.start":
+            nonlocal held
+            if held is not None:
+                await self._give_whole(cycle, held, message["body"])
+            elif message["type"] != "http.response.start":
                 await send(message)
-                return
-            if cycle.more_body:
-                cycle.keep_alive = False
-            await send(message)
-            # uvicorn would close at once, which resets a client that still sends: see `_end`.
-            self._last, cycle.keep_alive = not cycle.keep_alive, True
+            else:
+                if cycle.more_body:
+                    cycle.keep_alive = False
+                if any(name == b"content-length" for name, _ in message["headers"]):
+                    held = message
+                    return
+                await send(message)
+                # uvicorn would close at once, which resets a client that still sends: see `_end`.
+                self._last, cycle.keep_alive = not cycle.keep_alive, True
 
         await self._app(scope, receive, give)
 
+    async def _give_whole(self, cycle: RequestResponseCycle, head: Message, body: bytes) -> None:
+        """Send an answer in one system call; a second one could cost some ms.
+
+        During a system call, the decision loop may take the interpreter. uvicorn makes two.
+        """
+        if self.flow.write_paused and not cycle.disconnected:
+            await self.flow.drain()
+        if cycle.disconnected:
+            return
+        self._last = not cycle.keep_alive
+        begin = _encode(head["status"], head["headers"], self._last)
+        cycle.response_started = True
+        cycle.waiting_for_100_continue = False
+        if cycle.scope["method"] == "HEAD":
+            body = b""
+        if len(body) <= _MOST_COPIED:
+            self.transport.write(begin + body)
+        else:
+            self.transport.write(begin)
+            self.transport.write(body)
+        cycle.response_complete = True
+        cycle.message_event.set()
+        cycle.on_response()
+
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
-        self._joining.answer_ended()
         if self._deaf or self.cycle.more_body:
             self._end()
         elif self._last:
@@ -260,7 +296,7 @@ class Connection(HttpToolsProtocol):
             if started:
                 self.cut()
                 return
-        self.transport.write(_encode(problem))
+        self.transport.write(_refusal(problem))
         self._end()
 
     def _end(self) -> None:
@@ -280,14 +316,22 @@ class Connection(HttpToolsProtocol):
         self._crowd.move(self, Phase.END)
 
 
-def _encode(problem: Problem) -> bytes:
+def _refusal(problem: Problem) -> bytes:
     body = problem.body()
     headers: Mapping[str, str] = {
         "content-type": CONTENT_TYPE,
         "content-length": str(len(body)),
-        "connection": "close",
         **HEADERS,
         **problem.headers,
     }
-    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    return STATUS_LINE[problem.status] + lines.encode("latin-1") + b"\r\n" + body
+    pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    return _encode(problem.status, pairs, last=True) + body
+
+
+def _encode(status: int, headers: Sequence[tuple[bytes, bytes]], last: bool) -> bytes:
+    """Return the head of an answer; `last` says that the connection ends after it."""
+    lines = [b"%b: %b\r\n" % pair for pair in headers]
+    head = b"".join(lines)
+    if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines):
+        raise ValueError("a header has more than one line")
+    return b"%b%b%b\r\n" % (STATUS_LINE[status], head, b"connection: close\r\n" if last else b"")

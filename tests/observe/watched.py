@@ -13,6 +13,7 @@ from fair_allocator.config import Configuration, LogSection, MetricsSection
 from fair_allocator.front.front import Front
 from fair_allocator.log.base import Incoming
 from fair_allocator.log.sqlite import SqliteClient, SqliteLog
+from fair_allocator.observe.controls import Pricing
 from fair_allocator.observe.health import Health
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.reporter import Reporter
@@ -47,10 +48,11 @@ def page_server(
     port: int = 0,
     pages: int = MOST_PAGES,
     more: Sequence[Part] = (),
+    pricing: Pricing | None = None,
 ) -> tuple[Server, Reporter]:
     """Return a server of what is observed and of other parts, and its reporter."""
     access, bounds, reporter = access or Access(), bounds or Bounds(), Reporter(observer, caps)
-    parts = [*more, Pages(reporter, Health(observer, 60.0), access, pages).part]
+    parts = [*more, Pages(reporter, Health(observer, 60.0), access, pages, pricing).part]
     return Server(listen("127.0.0.1", port), Application(parts, access, bounds), bounds), reporter
 
 
@@ -122,6 +124,7 @@ def watched(
     partitions: int = 1,
     partitioner: str = "murmur2",
     api: bool = False,
+    pricing: Pricing | None = None,
 ) -> Iterator[Watched]:
     """Serve a log in `folder` and a page, with the API if that is wanted."""
     file = {name: FilePool(settings, "1") for name, settings in (pools or {}).items()}
@@ -138,7 +141,7 @@ def watched(
     log = Configuration(log=LogSection(path=path))
     front = Front(log, partial(open_client, log), access or Access()) if api else None
     more = [front.part] if front else []
-    server, reporter = page_server(observer, caps, access, bounds, port, pages, more)
+    server, reporter = page_server(observer, caps, access, bounds, port, pages, more, pricing)
     loop = threading.Thread(target=service.run)
     with SqliteClient(path, partitions) as client, server.running():
         loop.start()

@@ -10,7 +10,7 @@ import pytest
 from fair_allocator.cli import main
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.simulate import drawing, spread
-from fair_allocator.simulate.advice import Advice, advise, check, read_pairs
+from fair_allocator.simulate.advice import Advice, advise, check, price, read_pairs
 from tests.support.pictures import kept_pictures
 
 pytestmark = pytest.mark.slow
@@ -37,6 +37,15 @@ def test_the_prices_add_up_to_what_the_quotas_cost(advice: Advice) -> None:
     # Forced pulls of an arm that learning shuns cost its gap each.
     assert worst.pulls == 400
     assert worst.price == pytest.approx(0.3 * (400 - worst.unforced))
+
+
+def test_the_price_alone_is_the_one_of_the_whole_advice(advice: Advice) -> None:
+    assert price(MEANS, QUOTAS, HORIZON, 10, 1, spread.play) == advice.prices
+    third = {**QUOTAS, "cyd": Fraction(1, 3)}
+    dearer = price(MEANS, third, HORIZON, 10, 1, spread.play)[2]
+    assert dearer.price > advice.prices[2].price
+    none = price(MEANS, dict.fromkeys(MEANS, Fraction(0)), HORIZON, 10, 1, spread.play)
+    assert [each.price for each in none] == [0.0, 0.0, 0.0]
 
 
 def test_regret_falls_with_the_tolerance_down_to_that_of_plain_ucb1(advice: Advice) -> None:

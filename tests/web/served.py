@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from fair_allocator.web.access import Access, Right
 from fair_allocator.web.application import Application, Part, read_json
@@ -76,7 +76,7 @@ class Site:
             client.close()
 
 
-def routes(access: Access) -> list[BaseRoute]:
+def routes(access: Access) -> list[Route]:
     """Return routes for each right, and some that misbehave."""
 
     async def name(request: Request) -> Response:
@@ -99,7 +99,11 @@ def routes(access: Access) -> list[BaseRoute]:
     async def large(request: Request) -> Response:
         return Response(b"x" * int(request.path_params["size"]))
 
+    async def split(_request: Request) -> Response:
+        return Response(b"", headers={"x-name": "a\r\nset-cookie: b"})
+
     return [
+        Route("/split", split),
         Route("/names/{name:name}/end", name),
         Route("/needs/{right}", needs, methods=["GET", "POST"]),
         Route("/echo", echo, methods=["POST"]),

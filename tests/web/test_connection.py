@@ -2,7 +2,9 @@
 
 import socket
 import threading
+from asyncio import selector_events
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -269,3 +271,44 @@ def test_room_is_made_by_who_keeps_us_waiting_longest() -> None:
     assert answered.gone
     assert not streaming.gone
     assert len(crowd) == 4
+
+
+# -- how an answer is sent ------------------------------------------------------------------------
+
+
+def test_an_answer_goes_out_in_one_write_unless_it_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind: Any = selector_events._SelectorSocketTransport  # type: ignore[attr-defined]
+    written: list[bytes] = []
+    real = kind.write
+
+    def write(transport: Any, data: bytes) -> None:
+        written.append(bytes(data))
+        real(transport, data)
+
+    monkeypatch.setattr(kind, "write", write)
+    with served() as site:
+        site.ask("GET /names/somebody/end HTTP/1.1")
+        (answer,) = written
+        assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert answer.endswith(b"\r\n\r\nsomebody")
+        written.clear()
+        site.ask("GET /large/70000 HTTP/1.1")
+        assert [len(each) for each in written][1:] == [70_000]
+
+
+def test_an_answer_to_head_has_the_length_and_no_body() -> None:
+    with served() as site:
+        client = site.client()
+        client.socket.sendall(b"HEAD /large/7 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        head = client.socket.recv(65_536)
+        assert b"content-length: 7\r\n" in head
+        assert head.endswith(b"\r\n\r\n")
+        assert client.ask("GET /names/a/end HTTP/1.1")[0] == 200
+
+
+def test_a_header_of_two_lines_is_not_sent(caplog: pytest.LogCaptureFixture) -> None:
+    with served() as site:
+        status, headers, _ = site.ask("GET /split HTTP/1.1")
+        assert status == 500
+        assert "set-cookie" not in headers
+    assert "a header has more than one line" in caplog.text

@@ -1,6 +1,7 @@
 // Puts what the service says on the page. All names are data: they are only ever set as text.
 
 import { Charts } from "./charts.js";
+import { Controls } from "./controls.js";
 import { Feed, showWaiting } from "./feed.js";
 import { Live } from "./live.js";
 import { RequestView, address } from "./request.js";
@@ -14,6 +15,9 @@ const find = (id) => document.getElementById(id);
 const wish = { search: "", sort: "worst", page: 1, arm_search: "", arm_sort: "worst", arm_page: 1 };
 const charts = new Charts(find("charts"));
 const feed = new Feed(find("feed"));
+const controls = new Controls(find("controls"), (isAllowed) => {
+  say(find("mode"), isAllowed ? "You can change pools here." : "Read-only.");
+});
 const requestView = new RequestView(find("request"), () => {
   location.hash = address({ pool: wish.pool, partition: wish.partition });
   find("pool-name").focus();
@@ -27,6 +31,7 @@ let changedAt = 0; // when what is shown was last of another time than before
 const live = new Live({
   heard(event) {
     const { time } = event.overview;
+    if (newest === null) controls.permit();
     if (time !== newest?.overview.time) changedAt = performance.now();
     newest = event;
     say(find("link"), time === null ? "live" : `live, ${clock(time)}`);
@@ -100,12 +105,12 @@ function judge({ overview }) {
 // -- at a glance ------------------------------------------------------------------------------
 
 function tiles(overview) {
-  const { worst, lag, dead_letters: letters } = overview;
+  const { worst, lag } = overview;
   const passed = before ? overview.time - before.time : 0;
   const rate = passed > 0 ? Math.max(0, overview.assignments - before.assignments) / passed : null;
   const behind = lag.reduce((sum, each) => sum + each.records, 0);
   const late = Math.max(0, ...lag.map((each) => each.seconds));
-  const dead = Object.values(letters).reduce((sum, each) => sum + each, 0);
+  const dead = deadLetters(overview);
   const learned = overview.assignments - overview.forced;
   const rows = [
     ["Worst shortfall", worst ? short(worst) : "–", worst ? allowed(worst) : ""],
@@ -120,6 +125,9 @@ function tiles(overview) {
   lay(find("tiles"), rows);
   before = overview;
 }
+
+const deadLetters = ({ dead_letters: letters }) =>
+  Object.values(letters).reduce((sum, each) => sum + each, 0);
 
 function lay(place, rows) {
   rows.forEach(([title, value, note], at) => {
@@ -324,6 +332,7 @@ function show(event) {
   tiles(event.overview);
   list(event);
   if (wish.pool !== undefined) detail(event.pool ?? null);
+  controls.show(event.pool ?? null, deadLetters(event.overview));
   fresh = false;
   fill(find("lag-table"), lagColumns, lagRows(event.overview.lag));
   const letters = Object.entries(event.overview.dead_letters).filter(([, records]) => records);
@@ -358,6 +367,7 @@ find("token-form").addEventListener("submit", (event) => {
   find("token-form").hidden = true;
   watch({});
   requestView.look();
+  controls.permit();
 });
 
 find("request-form").addEventListener("submit", (event) => {
