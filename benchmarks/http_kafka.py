@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.http_client import Paced, free_port, wait_for
-from benchmarks.kafka import POOLS, House, event, our_process, spread
+from benchmarks.kafka import House, our_process, spread
+from benchmarks.kafka_feed import POOLS, event
 from benchmarks.kafka_latency import REWARD_LAG, Measured, measured
 from fair_allocator.log.kafka import KafkaSettings
 from tests.support.broker.choice import private_broker
