@@ -1,22 +1,20 @@
 """The configuration: what can be set, how it is loaded and checked, and how it is explained."""
 
 from fair_allocator.config.describe import PoolGuarantee, example, guarantees, reference
+from fair_allocator.config.kafka_section import KafkaSection
 from fair_allocator.config.loading import load
+from fair_allocator.config.pool import TEMPLATE, PoolConfiguration, fingerprint
 from fair_allocator.config.secret import secret_of, token_of
 from fair_allocator.config.settings import (
-    TEMPLATE,
     ApiSection,
     AuditSection,
     Configuration,
-    KafkaSection,
     LimitsSection,
     LogSection,
     MetricsSection,
     ObserveSection,
-    PoolConfiguration,
     ServiceSection,
     SnapshotSection,
-    fingerprint,
 )
 
 __all__ = [

@@ -7,7 +7,8 @@ from math import fsum
 from typing import Any, Final
 
 from fair_allocator.config.keys import KeyPath, dotted, known_settings
-from fair_allocator.config.settings import Configuration, PoolConfiguration
+from fair_allocator.config.pool import PoolConfiguration
+from fair_allocator.config.settings import Configuration
 from fair_allocator.core.pool import Pool
 from fair_allocator.core.quotas import parse_tolerance
 

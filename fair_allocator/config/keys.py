@@ -11,7 +11,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from fair_allocator.config import settings
+from fair_allocator.config import kafka_section, pool, settings
 from fair_allocator.config.settings import Configuration
 
 PREFIX: Final = "FAIR_ALLOCATOR_"
@@ -85,8 +85,9 @@ def _described() -> dict[tuple[str, str], str]:
     Pydantic could store them in the model, but then it would read the source at every start.
     """
     words = {}
-    for kind in ast.parse(inspect.getsource(settings)).body:
-        if isinstance(kind, ast.ClassDef):
+    for module in (settings, kafka_section, pool):
+        kinds = ast.parse(inspect.getsource(module)).body
+        for kind in (each for each in kinds if isinstance(each, ast.ClassDef)):
             for field, after in pairwise(kind.body):
                 match field, after:
                     case (
