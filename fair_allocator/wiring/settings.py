@@ -41,7 +41,7 @@ def service_settings(
     Raises
     ------
     ConfigurationError
-        If settings that are each valid contradict each other.
+        If two settings contradict each other, although each is valid alone.
     """
     service, snapshots = configuration.service, configuration.snapshots
     if service.stuck_seconds <= service.poll_seconds:
