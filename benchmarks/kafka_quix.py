@@ -6,7 +6,7 @@ Quix Streams cannot be installed beside our client. So PYTHON belongs to an envi
 (`make quix`), and this file imports nothing of ours.
 
 The program works exactly once. It joins requests and rewards to one stream in the order of their
-times, because only so can two topics share a state in Quix Streams. It answers every request with
+times. In Quix Streams, two topics can share a state only in this way. It answers every request with
 one of ten arms by UCB1. One transaction has the answers, the positions and the changelog of the
 state. The state of a pool has the pulls, the sums of rewards, and the arm of every open request. It
 is in RocksDB, in the folder `state` of the working directory. An answer is as long as ours.

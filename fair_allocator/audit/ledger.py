@@ -325,7 +325,7 @@ class Ledger:
             self._capped[name] = line
 
     def loosen_caps(self) -> None:
-        """Allow for allowances of caps that a change raised, but that no record states.
+        """Accept that a change may have raised the allowance of caps without a record of it.
 
         If every arm has a cap, and together they allow fewer pulls than there were, no arm would be
         free. A change then raises each allowance to the arm's pulls. A record that names only some

@@ -21,7 +21,7 @@ class Stand(NamedTuple):
     away: bool = False
 
     def with_cap_of(self, line: "Line", clock: int) -> "Stand":
-        """Return the same values, with the cap of a line."""
+        """Return these values together with the current cap of the arm."""
         if line.cap is None:
             return self
         return self._replace(cap=line.cap.share, capped=line.capped(clock))
@@ -152,13 +152,13 @@ class Line:
             self.away = None
 
     def limit(self, slots: int) -> None:
-        """Limit what one request with several slots adds to the entitlement, to one pull."""
+        """Let one request with several slots add at most one pull to the entitlement."""
         excess = self.slope * slots - self.unit
         if excess > 0:
             self.value -= excess
 
     def limit_cap(self, slots: int) -> None:
-        """Limit what one request with several slots adds to the cap's allowance, to one pull."""
+        """Let one request with several slots add at most one pull to the cap's allowance."""
         if self.cap is not None:
             excess = self.cap.slope * slots - self.cap.unit
             if excess > 0:

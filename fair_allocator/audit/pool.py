@@ -41,7 +41,7 @@ _NEWER: Final = frozenset(("version", "others", "eligible", "but", "away", "back
 
 @dataclass(slots=True)
 class Tally:
-    """Totals of a pool name, also over pools that were removed and made again."""
+    """Totals over all pools that had the same name, one after the other."""
 
     rounds: int = 0
     more: int = 0

@@ -1,7 +1,7 @@
 """Caps: the maximum share of each arm, which limits how often the learner may choose it.
 
-An arm with the cap u has an allowance. The allowance grows like the entitlement: by u for every
-slot of a request that the arm is eligible for, at most by 1 per request. The learner may choose the
+An arm with the cap u has an allowance, which grows like the entitlement. Every slot of a request
+that the arm is eligible for adds u, but one request adds at most 1. The learner may choose the
 arm while its pulls are below the allowance, with this request included. So the pulls never exceed
 the allowance rounded up. The only exception is a pull that fairness had to give ahead of time. In
 the long run fairness fits within the cap, because a cap is at least the quota.

@@ -20,7 +20,7 @@ from fair_allocator.core.texts import parse_text
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Decisions(Rewards):
-    """The deciding side of a pool; `Pool` makes it, changes it and stores it."""
+    """The part of a pool that decides. Its subclass `Pool` adds configuration and storage."""
 
     _proposals: Proposals
     _presence: Presence | None
@@ -227,7 +227,7 @@ class Decisions(Rewards):
         return left
 
     def _count_any(self, made: Assignment, eligible: Among, instead_of: str) -> None:
-        """Count the decision of a request among the arms that could take it."""
+        """Count the decision of a request; `eligible` are the arms that could take it."""
         arms, fairness, passed, presence = self._arms, self._fairness, self._clock, self._presence
         self.rounds = round = self.rounds + 1
         if fairness.epoch != self._peak_epoch:

@@ -338,7 +338,7 @@ class Fairness:
             self._on_epoch(self.in_force(changed, clock, round))
 
     def secure(self, clock: int, round: int) -> None:
-        """Raise the bound until it can be kept, if an older release put a change in too early."""
+        """Raise the bound until it can be kept. In older releases, changes could break it."""
         more = 0 if self.rule == "none" else least_safe_bound(self.lines(clock))
         if more:
             self.bound += more

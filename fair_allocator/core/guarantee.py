@@ -59,10 +59,10 @@ class Guarantee:
     def longest_wait(self, quota: Number, slots: int = 1) -> int | None:
         """Return how many slots in a row an arm of this quota can go without a pull.
 
-        Each request has up to `slots` slots, and an arm is entitled to at most one pull of it. None
-        means no limit: without a bank, earlier pulls by the learner can make up for any wait. If
-        requests name arms, an arm may be served early, so that slots are free when absent arms
-        return. Such an arm can wait longer, in proportion to its early pulls.
+        Each request has up to `slots` slots, and an arm is entitled to at most one pull per
+        request. None means no limit: without a bank, earlier pulls by the learner can make up for
+        any wait. If requests name arms, an arm may be served early, so that slots are free when
+        absent arms return. Such an arm can wait longer, in proportion to its early pulls.
 
         >>> guarantee = Guarantee("earliest-deadline", 0, 0, False, "plain", 1)
         >>> guarantee.longest_wait("0.2"), guarantee.longest_wait("0.5", slots=10)

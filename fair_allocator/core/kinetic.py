@@ -234,7 +234,7 @@ class LineTournament:
         self._climb(contestant, x)
 
     def champion(self, x: float) -> int:
-        """Return who is on top at x, `NOBODY` if no one is in."""
+        """Return the champion at x, `NOBODY` if no contestant is in."""
         first = self._seats[1]
         if first.until <= x:
             self._refresh(1, x)

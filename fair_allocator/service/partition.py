@@ -42,7 +42,7 @@ class OwnedPartition:
         By topic, the position that the latest commit would reach, while its result is not known. An
         entry stays until a commit up to this position is known to have happened.
     doubted
-        If the log's committed offsets differed from the journal's: the journal's offsets then.
+        The journal's offsets when a restore last saw that the log's committed offsets differ.
     """
 
     number: int

@@ -192,7 +192,7 @@ class Outbox:
     def control(
         self, pool: str, action: Literal["pause", "resume", "sleep", "wake"], arms: Iterable[str]
     ) -> None:
-        """Write that a control was applied that changes no quota."""
+        """Write that a control was applied. This is for controls that change no quota."""
         event = ControlEvent(
             pool=pool,
             action=action,

@@ -65,7 +65,7 @@ def _check_asked(key: str, asked: list[Any]) -> None:
 
 
 def check_open(clocks: list[int], open_assignments: int) -> None:
-    """Refuse a state without exactly one time for each open assignment."""
+    """Check that each open assignment has exactly one time; refuse the state otherwise."""
     if len(clocks) != open_assignments:
         raise InvalidState(
             f"clocks must be {open_assignments:,}, one an open assignment, got {len(clocks):,}"

@@ -10,7 +10,7 @@ from fair_allocator.wiring.backends import backend_of
 
 
 def shard_settings(configuration: Configuration, partitions: int) -> ShardSettings:
-    """Return the settings of every shard of a log with that many partitions."""
+    """Return the settings of all shards, for a log with this number of partitions."""
     limits = configuration.limits
     retire = limits.retire_after_seconds
     template = configuration.pools.get(TEMPLATE)
@@ -36,7 +36,7 @@ def shard_settings(configuration: Configuration, partitions: int) -> ShardSettin
 def service_settings(
     configuration: Configuration, partitions: int, accept_offsets: bool = False
 ) -> ServiceSettings:
-    """Return the settings of the loop over a log with that many partitions.
+    """Return the settings of the loop, for a log with this number of partitions.
 
     Raises
     ------

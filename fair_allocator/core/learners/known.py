@@ -67,7 +67,7 @@ class LeastPulled:
             heappush(self.heap, self._entry(arm))
 
     def back(self, arm: int) -> None:
-        """Add an arm again that was away."""
+        """Add an arm that came back."""
         if arm in self._aside:
             self._aside.discard(arm)
             self.add(arm)
