@@ -17,7 +17,7 @@ def read_head(
     *,
     trimmed: bool,
 ) -> tuple[int, str] | None:
-    """Return how many records the chain of a partition covers, and the chain; None without one.
+    """Return how many records a partition's chain covers, and the chain; None if there is none.
 
     `records` are the offsets and values from the start of the topic. `trimmed` says whether earlier
     records are gone. The records are checked against the `known` heads, and `blame` is called for

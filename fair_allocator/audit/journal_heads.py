@@ -1,7 +1,7 @@
 """What the journal says about the chain, to detect missing records at the end of a topic.
 
-All other parts of the audit without a replay read only the assignments topic. This part reads the
-newest state of the chain from the journal's entries and snapshots, and nothing else there.
+Except for a replay, all other parts of the audit read only the assignments topic. This part reads
+the newest state of the chain from the journal's entries and snapshots, and nothing else there.
 """
 
 import json

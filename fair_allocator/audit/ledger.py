@@ -57,7 +57,7 @@ class Played(NamedTuple):
 
 
 class Ledger:
-    """The arms of one pool. Finds every arm that exceeds the bound at the end of a round."""
+    """The arms of one pool. Finds every arm whose shortfall exceeds the bound after a round."""
 
     def __init__(self, opening: Statement) -> None:
         self.rounds = self.clock = opening.round - 1

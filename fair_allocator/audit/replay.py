@@ -5,10 +5,10 @@ decisions depend only on the inputs, the configuration and the seed. To *fold* a
 apply it to the state. The published records say in which order inputs of different topics were
 folded.
 
-Some requests were refused. If no pool looked at a request, it changed nothing, so the replay skips
-it. Such a refusal may depend on limits or on the time of day, and could not be repeated. If a pool
-refused the request, the replay folds it. The published records do not say in which order refused
-inputs and rewards were folded. So the replay folds these in the order of their timestamps, as a
+Some inputs were refused. If no pool looked at an input, it changed nothing, so the replay skips it.
+Such a refusal may depend on limits or on the time of day, and could not be repeated. If a pool
+refused a request, the replay folds it. The published records do not say in which order refused
+requests and rewards were folded. So the replay folds these in the order of their timestamps, as a
 poll returns them.
 
 Releases before 0.2 refused the requests of a paused pool. They also published the standing of every
@@ -237,7 +237,7 @@ class _Partition:
             self._shard.fold([record], record.timestamp)
 
     def _is_nothing(self, record: Record) -> bool:
-        """Tell whether an input was refused without changing anything, in any state."""
+        """Tell whether an input was refused and could not have changed anything."""
         reason = self._refusal_of(record)
         return reason in BY_ITSELF or (reason is not None and record.topic == "controls")
 

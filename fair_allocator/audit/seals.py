@@ -38,7 +38,7 @@ class SealedHead(BaseModel):
 
 
 class Seal(BaseModel):
-    """The heads of all partitions, the public key, and the signature, both in base64."""
+    """The heads of all partitions, with the public key and the signature in base64."""
 
     type: Literal["seal"] = "seal"
     version: Literal[1] = VERSION

@@ -1,7 +1,7 @@
 """What a pool knows of each arm, in columns: counts, rewards, and the line of its entitlement.
 
-An arm's entitlement is the line ``D = (base + slope * own) / unit``. All four are integers. `own`
-is the arm's own clock: it counts the slots of all requests that the arm was eligible for. The pool
+An arm's entitlement D is the line ``(base + slope * own) / unit``, with four integers. `own` is the
+arm's own clock: it counts the slots of all requests that the arm was eligible for. The pool
 has one clock for all arms, and each arm has the number of slots that it has missed. In a plain pool
 no arm misses a slot, and every clock shows the round. A change of quota changes the slope of the
 line but keeps its current value, so the arm loses nothing that it is owed. `unit` is the least

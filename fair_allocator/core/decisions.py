@@ -85,8 +85,8 @@ class Decisions(Rewards):
     def count(self, made: Assignment, among: Among | None = None, instead_of: str = "") -> None:
         """Count a decision: one that was proposed just now, or one read from a journal.
 
-        `among` are the arms that could take the request. It is only needed if requests may name
-        arms, and not for the latest proposal.
+        `among` are the arms that could take the request. It is needed only in pools whose requests
+        may name arms. The latest proposal does not need it.
         """
         if self._presence is None:
             self._count_plain(made)
@@ -96,7 +96,7 @@ class Decisions(Rewards):
         self._count_any(made, among, instead_of)
 
     def follow_epoch(self, epoch: int) -> None:
-        """Prepare to count a decision from a journal; `epoch` is the one it was made in."""
+        """Prepare to count a decision from a journal; `epoch` is the epoch of the decision."""
         self._fairness.follow(epoch)
 
     def follow(

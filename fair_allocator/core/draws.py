@@ -53,7 +53,7 @@ class Draws:
         return (self._word(round, purpose) >> 11) * 2.0**-53
 
     def below(self, bound: int, round: int, purpose: int) -> int:
-        """Return an integer in ``range(bound)``, all equally likely up to bound / 2**64."""
+        """Return an integer in ``range(bound)``. All are equally likely, within bound / 2**64."""
         return self._word(round, purpose) * bound >> 64
 
     def shuffled(self, bound: int, round: int, purpose: int) -> Iterator[int]:

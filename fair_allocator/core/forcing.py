@@ -238,7 +238,7 @@ class MaxDeficit(Forcing):
         return self._tree
 
     def _duel(self, low: int, high: int, round: int) -> tuple[int, int]:
-        """Return which of two arms has the larger deficit before `round`, and until when."""
+        """Return the arm with the larger deficit before `round`, and when this may change."""
         arms = self._arms
         low_unit, high_unit = arms.unit[low], arms.unit[high]
         gain = arms.slope[low] * high_unit - arms.slope[high] * low_unit

@@ -200,7 +200,7 @@ class General:
         return found
 
     def _soon(self, slot: int, left_out: set[int], clock: int, slots: int) -> set[int]:
-        """Return the keys of the arms that are owed now, but have a positive z only at `slot`."""
+        """Return the keys of the arms that are owed now, before their z is positive at `slot`."""
         arms, bound, held = self._arms, self._terms.bound, self._backlog
         owed = set()
         for arm in self._wheel[slot]:

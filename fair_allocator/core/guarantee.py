@@ -19,7 +19,7 @@ REQUESTS = ("plain", "any")
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What a pool promises at every round, now.
+    """What a pool currently promises for every round.
 
     Attributes
     ----------
