@@ -59,7 +59,7 @@ class ConfigurationError(FairAllocatorError, ValueError):
 
 
 class LogError(FairAllocatorError):
-    """The log could not do what was asked; everything committed before is safe."""
+    """The log could not do what was asked; this did not change what was committed before."""
 
     exit_code: ClassVar[int] = EX_SOFTWARE
 
@@ -71,7 +71,7 @@ class LogUnavailable(LogError):
 
 
 class LogMissing(LogUnavailable):
-    """The log does not exist yet; the first service makes it."""
+    """The log does not exist yet; a service makes it."""
 
 
 class LogLocked(LogError):

@@ -209,7 +209,7 @@ class LineTournament:
             self._play(node, x)
 
     def update(self, contestant: int, height: float, speed: float, x: float) -> None:
-        """Play a contestant's duels again: it is new, or its line has changed."""
+        """Play a contestant's duels again, because it is new or its line has changed."""
         if contestant == self._reigning:
             self._throne.height = height
             self._throne.speed = speed

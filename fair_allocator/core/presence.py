@@ -1,4 +1,4 @@
-"""Which arms are present: asleep, busy, and eligible for a request."""
+"""Which arms are asleep or busy, and which are eligible for a request."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

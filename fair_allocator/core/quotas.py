@@ -155,8 +155,8 @@ def compare_sum_to_one(quotas: Iterable[Fraction]) -> int:
     """Return -1 if the sum of the quotas is below 1, 0 if it is exactly 1, and 1 if it is above.
 
     The exact sum of a thousand fractions with different denominators can have thousands of digits.
-    So the sum is first estimated with rounded integers. Only if the estimate is too close to 1 to
-    decide, the exact sum is computed.
+    So the sum is first estimated with rounded integers. The exact sum is computed only if the
+    estimate is too close to 1.
     """
     quotas = list(quotas)
     above = sum(map(weight, quotas))

@@ -51,7 +51,7 @@ def describe(pool: "Figures") -> str:
 
 
 def html(pool: "Figures") -> str:
-    """Return a pool as HTML for a notebook: the line of `describe`, and a table of some arms."""
+    """Return a pool as HTML for a notebook: one line, and a table of the first arms."""
     table = rows(pool)
     titles = "".join(f"<th>{title}</th>" for title in table[0])
     body = ("".join(f"<td>{_cell(value)}</td>" for value in row.values()) for row in table[:SHOWN])

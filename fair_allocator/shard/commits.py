@@ -52,7 +52,7 @@ class Commits:
         return self._outbox.take()
 
     def cut(self) -> list[Outgoing]:
-        """Return the outgoing records for a commit, with the journal entry last; begin the next."""
+        """Return the records of this commit, with the journal entry last; begin the next one."""
         draft = self._draft
         if not (draft or self._begun):
             return []

@@ -212,7 +212,10 @@ def _refusal_of(error: InvalidRequest) -> Refusal:
 
 
 def _names_of(pool: Pool, among: Among) -> tuple[list[str] | None, list[str]]:
-    """Return the names of a set's arms; or None, and the names of the arms that it leaves out."""
+    """Return the names of a set's arms, or None if the set is given by the arms it leaves out.
+
+    The second result has the names of the arms left out.
+    """
     names = pool.columns.names
     if among.named is not None:
         return [names[arm] for arm in among.named], []

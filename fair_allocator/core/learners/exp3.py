@@ -85,8 +85,8 @@ class SumTree:
         """Take out the items whose part of the total is at least ``1 / count``.
 
         Each item taken lowers `count` by 1, and the test is repeated with the new total. Return the
-        weights of at most ``count - 1`` items. If the rest is divided into as many equal steps as
-        `count` is now, every item is shorter than one step.
+        weights of at most ``count - 1`` items. Every item that is left is then less than
+        ``1 / count`` of the total, with the lowered `count`.
         """
         taken: dict[int, float] = {}
         # The margin is a little more than rounding, so that two steps never meet the same item.

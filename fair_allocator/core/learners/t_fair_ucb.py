@@ -28,7 +28,7 @@ class Lacking(LeastPulled):
 
 
 class TFairUCB(UCB1):
-    """Choose every arm ``max(1, floor(quota * horizon))`` times, in turns, and then as `UCB1`.
+    """Choose every arm ``max(1, floor(quota * horizon))`` times, in turns; then choose as `UCB1`.
 
     If several arms are wanted, it chooses arms that lack pulls, those with the fewest pulls first.
     After them it chooses as UCB1 does.
