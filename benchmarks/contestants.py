@@ -1,7 +1,7 @@
-"""One decision (select, count, reward) by ours and by what one would use instead.
+"""One decision (select, count, reward) by our pool, and by libraries that one could use instead.
 
-Every contestant starts where each arm has been pulled: after `t` rounds in which arm i was pulled
-`pulls[i]` times with mean `means[i]`. Rewards come from one fixed stream.
+Every contestant starts after `t` rounds: arm i was pulled `pulls[i]` times, with mean `means[i]`,
+and every arm at least once. All get the same rewards.
 """
 
 import math

@@ -1,8 +1,8 @@
-"""What tiny controls cost: time, bytes out for a byte in, and how often the watchdog hears.
+"""What small controls cost: time, written bytes per byte read, and delays of the heartbeat.
 
     python -m benchmarks.controls [--arms N ...] [--controls N]
 
-Sends controls of some 40 bytes to one pool on the embedded log in memory, and serves them.
+Sends controls of about 40 bytes to one pool on the embedded log in memory, and serves them.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""From how many arms owed at once the kinetic tournament beats comparing them all: CROWD.
+"""Finds CROWD: from how many owed arms on the kinetic tournament is faster than comparing all.
 
 python -m benchmarks.crossover
 """

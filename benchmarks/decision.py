@@ -1,4 +1,4 @@
-"""One decision against other libraries, over the number of arms and over the rounds played.
+"""The time of one decision beside other libraries, by number of arms and by rounds played.
 
 python -m benchmarks.decision [--quick] [--plot FILE]
 """

@@ -1,14 +1,14 @@
-"""The service on the embedded log against loops that only copy records, in one run.
+"""The service on the embedded log beside loops that only copy records, in one run.
 
     python -m benchmarks.embedded [--quick]
 
-All poll the same requests and rewards, as many records at a time as the service does by default,
-from a SQLite log on this disk, and commit after every poll, with the offsets of the inputs. The
-copy loops look into nothing and keep no state: one copies every record it reads, the other drops
-the rewards and copies each request only. The service commits the assignment it decided, several
-times as long as a request. For each partition it also commits a journal entry, which has the
-rewards, too. The seconds are of the wall clock. They include the wait for the disk, which is the
-same for all; the processor time does not.
+All read the same requests and rewards from a SQLite log on this disk. They poll as many records at
+a time as the service does by default. After every poll they commit their output, with the offsets
+of the inputs. The copy loops do not parse records and have no state. One copies every record, and
+the other copies only the requests. The service commits an assignment for each request, which is
+several times as long as the request. It also commits a journal entry for each partition, with the
+rewards in it. The seconds are of the wall clock, and include the time of waiting for the disk. The
+processor time does not include it.
 """
 
 import argparse

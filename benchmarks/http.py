@@ -1,11 +1,12 @@
-"""The HTTP API on the embedded log beside what one might write instead, in one run.
+"""The HTTP API on the embedded log beside two simple applications, in one run.
 
     python -m benchmarks.http [--quick] [--only answers beside kafka]
 
-Each program runs in a process of its own on loopback, and this one asks: one connection that asks
-again when it was answered, and 64 of them. `fair-allocator run` answers when request and assignment
-are on the disk, in two transactions; the rivals are in `http_rivals`. The client takes one of the
-cores, as clients on other machines would not.
+Each server runs in a process of its own on loopback, and this process is the client. It measures
+with one connection and with 64. A connection sends its next request when it has the answer.
+`fair-allocator run` answers when request and assignment are on the disk, which takes two
+transactions. The two applications are in `http_rivals`. The client uses one of the cores; clients
+on other machines would not.
 
 The part `beside` measures how many decisions a second the service makes for requests that are in
 the log already, alone and while 1,000 requests a second come over HTTP. The part `kafka` measures

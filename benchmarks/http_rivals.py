@@ -1,10 +1,10 @@
-"""What one might write instead of the service: an application that chooses by UCB1.
+"""A simple application that one might write instead of the service. It chooses by UCB1.
 
     python -m benchmarks.http_rivals memory|sqlite PORT FILE
 
-`memory` keeps its counts in memory and loses them with the process. `sqlite` is what takes an
-afternoon: every choice is in a table before it is answered, and a request that comes again gets its
-first answer. Neither guarantees any arm a share.
+`memory` keeps its counts in memory, and loses them when the process ends. `sqlite` writes every
+choice to a table before it answers, and a repeated request gets its first answer. It takes an
+afternoon to write. Neither guarantees a share to any arm.
 """
 
 import json

@@ -1,16 +1,16 @@
-"""The service on Kafka against bare transactional loops of the same client, in one run.
+"""The service on Kafka beside bare transactional loops with the same client, in one run.
 
     python -m benchmarks.kafka [--client confluent] [--quick] [--only throughput ...]
     python -m benchmarks.kafka --delivery exactly_once at_least_once --only latency
     python -m benchmarks.kafka --quix .venv/quix/bin/python
 
-Throughput and end-to-end latency next to those of a bare loop that does the same job by hand and of
-one that only copies (see `kafka_bare`), and the time to restore a shard with many open requests. Of
-several modes of delivery, throughput and latency are measured in turns, the rest for the first. So
-are those of Kafka Streams and Quix Streams (see `kafka_peers`), whatever the client: the first if
-there are Java and Maven, the second if an interpreter is named that has it. It starts a broker of
-its own. What watching costs on top is
-measured by `benchmarks.observe`.
+Measures throughput and end-to-end latency. Two bare loops are measured beside the service: one does
+the same job by hand, and one only copies (see `kafka_bare`). Kafka Streams is measured too, if Java
+and Maven are installed. So is Quix Streams, if `--quix` names an interpreter that has it (see
+`kafka_peers`). If several modes of delivery are named, their throughput and latency are measured in
+turns. The time to restore a shard with many open requests is measured for the first mode only.
+
+The benchmark starts a broker of its own. `benchmarks.observe` measures what watching costs.
 """
 
 import argparse

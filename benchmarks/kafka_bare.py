@@ -1,14 +1,14 @@
-"""What the service is held against: a bare transactional loop that does a job of `kafka_jobs`.
+"""A bare transactional loop that does a job of `kafka_jobs`, for comparison with the service.
 
     python -m benchmarks.kafka_bare kafka "by hand" SERVERS PREFIX      until it is ended
 
-Exactly once, as it could be deployed: it reads requests and rewards as a member of the group, up to
-as many records at a time as the service does by default. For each such batch it writes, in one
-transaction with the group's positions, an answer for every request, and for every partition of the
-batch one changelog record: rewards change the state too, and would be lost otherwise.
-All records are acknowledged by all replicas, and one that is not fails the transaction. What of the
-clients' settings decides speed (fetch sizes and waits, linger, back-off, batch size) is as the
-service has it. It recovers from nothing.
+The loop could be deployed, and works exactly once. It reads requests and rewards as a member of the
+group, at most as many records at a time as the service does by default. Each such batch is one
+transaction. It has an answer for every request, one changelog record for every partition of the
+batch, and the group's positions. The changelog also has the rewards, because they change the state.
+All replicas must acknowledge all records, or the transaction fails. The client's settings that
+decide speed (fetch sizes and waits, linger, back-off, batch size) are those of the service. The
+loop does not recover from failures.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The requests and rewards that all who are measured on Kafka get."""
+"""The requests and rewards for all programs that are measured on Kafka."""
 
 import json
 

@@ -1,15 +1,19 @@
-"""What a bare loop does with the records it reads: the same job by hand, or no job at all.
+"""What a bare loop does with the records that it reads: the same job by hand, or only copying.
 
-`ByHand` is what one would write instead of using the service. It reads JSON, picks by Fair-Learn
-over UCB1 with integers for the quotas, gives each reward to the arm of its request (which may be
-read after it, being in another topic), and notes every change in the changelog, from which it could
-be restored. It is plain Python, as one would write it, where ours is compiled. It does not do what
-makes a service of it: a repeated request id is answered anew, a request without a reward stays open
-for ever, what cannot be parsed ends it instead of becoming a dead letter, all pools have the same
-arms, quotas cannot change, and an answer says too little to be audited.
+`ByHand` is what one would write instead of using the service. It reads JSON, and decides with the
+paper's algorithm over UCB1, with integers for the quotas. It counts each reward for the arm of its
+request. The reward may be read before its request, because it is in another topic. Every change is
+in the changelog, from which the state could be restored. The code is plain Python, while ours is
+compiled. It lacks what a service needs:
 
-`Copying` parses nothing, decides nothing and keeps nothing. Its answers and changelog are as long
-as ours. It shows what the client and the broker allow for.
+- A repeated request id gets a new answer.
+- A request without a reward stays open for ever.
+- A record that cannot be parsed stops the loop, instead of becoming a dead letter.
+- All pools have the same arms, and quotas cannot change.
+- An answer says too little for an audit.
+
+`Copying` parses nothing, decides nothing and has no state. Its answers and changelog are as long as
+ours. It shows the speed limit of the client and the broker.
 """
 
 from collections import Counter, defaultdict

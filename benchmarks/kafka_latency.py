@@ -1,4 +1,4 @@
-"""Requests at a steady pace, and when their answers are seen by whoever reads what is committed."""
+"""Latency: sends requests at a steady pace, and notes when a reader sees the committed answers."""
 
 import threading
 import time

@@ -1,7 +1,7 @@
-"""Programs of others that the service is compared with, in processes of their own.
+"""Other stream processors for comparison with the service, each in a process of its own.
 
 Kafka Streams (`streams/FairStreams.java`) and Quix Streams (`kafka_quix`) do the same job, as far
-as they go. A peer is suspended after its turn, since it would poll in the turns of others.
+as they can. Each is suspended after its turn, because it would poll during the turns of others.
 """
 
 import shutil

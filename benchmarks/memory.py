@@ -1,4 +1,4 @@
-"""What an arm, a pool and an open request take in memory, and a pool that is watched.
+"""The memory of an arm, of a pool, of an open request, and of a pool that is watched.
 
 python -m benchmarks.memory
 """

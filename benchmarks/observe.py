@@ -1,26 +1,27 @@
-"""What watching costs: a scrape by its parts, and the loop's slowdown while it is watched.
+"""What watching costs: the parts of a scrape, and how much slower the loop is while it is watched.
 
     TMPDIR=/dev/shm python -m benchmarks.observe [--quick] [--pools N]
 
-The loop decides requests, each with a reward, from a SQLite log, in turns alone and watched:
-scraped every second and followed by 20 pages on as many pools in all orders, while every pool
-changes. `--pools` measures the one shape with so many.
+The loop decides requests from a SQLite log, and counts a reward for each. It is measured in turns,
+alone and watched. While it is watched, it is scraped every second. Also, 20 browser pages follow
+20 pools, sorted in different ways, while every pool changes. `--pools` measures only one number of
+pools.
 
-How it is measured, on a machine that does nothing else:
+How to measure, on a machine that does nothing else:
 
-- The clients are one other process that only reads and throws away; what it takes of a processor
-  is printed. It needs a core of its own, for what it takes from the loop's is no cost of watching.
-- Each pair of turns has the order of the one before turned round, so that a log that grows favours
-  neither. A turn is timed after `SETTLING_SECONDS`: the pages have come by then and the first
-  report is made, which happens once in the life of a page; of the turn before nothing is left.
-  It lasts longer than a report of 5,000 pools is given again, or it would see none being made.
-- Put the log into memory (`TMPDIR`): a disk's moods are larger than what is measured, and a loop
-  that waits for it would hide what serving threads take, which is time it does not need then.
-- `reporting` is the loop's own processor time for views, `serving` that of all other threads: since
-  they take turns with the loop, their sum is what the loop must lose.
-- `by processor` compares the processor time a request takes of the whole process, which other
-  processes disturb less than the clock. It leaves out what the loop waits for a thread that has its
-  turn and no core; on a machine where both cores are free, that is next to nothing.
+- All clients are in one other process, which only reads and discards. Its processor time is
+  printed. It needs a core of its own, because what it takes from the loop is no cost of watching.
+- The order of the two turns changes from pair to pair, so that a growing log favours neither. A
+  turn is timed only after `SETTLING_SECONDS`. By then the pages are loaded, the first report is
+  made, and the turn before has no more effect. A turn is longer than the time between two reports
+  of 5,000 pools, so it contains at least one report.
+- Put the log into memory (`TMPDIR`). The variation of a disk is larger than what is measured. Also,
+  a loop that waits for the disk would not lose time to other threads, which would hide their cost.
+- `reporting` is the loop's own processor time for views. `serving` is the processor time of all
+  other threads. They share the interpreter with the loop, so the loop loses the sum of both.
+- `by processor` compares the processor time per request of the whole process. Other processes
+  disturb it less than the clock. It leaves out the time in which the loop waits for a thread that
+  has the interpreter but no core. This is almost nothing if both cores are free.
 """
 
 import argparse

@@ -1,6 +1,7 @@
-"""Ours in pure Python, in a process of its own: beside the compiled form in one run.
+"""Our pool in pure Python, in a process of its own, to be measured beside the compiled form.
 
-python -m benchmarks.pure K T reads numbers of steps, one a line, does so many and says so.
+``python -m benchmarks.pure K T`` reads a number of steps from each line, does so many steps, and
+then writes a line.
 """
 
 import os

@@ -1,11 +1,12 @@
-"""Real requests beside plain ones: the service on the embedded log, in one run.
+"""Requests that name arms or slots, beside plain ones: the service on the embedded log, in one run.
 
     python -m benchmarks.requests [--quick]
 
-Three services, each with 64 pools of 10 arms on a log of its own, take turns: one is asked plain
-requests, one requests that name 6 of the 10 arms, one requests that want 3 arms. Each turn feeds
-requests, drains them, feeds a reward for every arm that was given one, and drains those. Only the
-draining is timed. Ratios are of the same turn.
+Three services take turns. Each has 64 pools of 10 arms, on a log of its own. The first gets plain
+requests, the second gets requests that name 6 of the 10 arms, and the third gets requests that want
+3 arms. In each turn a service gets requests and decides them. Then it gets a reward for every
+assignment and counts them. Only the time of deciding and counting is measured. Ratios compare
+figures of the same turn.
 """
 
 import argparse

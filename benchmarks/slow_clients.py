@@ -1,18 +1,20 @@
-"""How long health and the page take to answer while thousands of slow or idle clients hold on.
+"""How fast health and the page answer while thousands of slow or idle clients are connected.
 
     python -m benchmarks.slow_clients [--clients N] [--seconds S]
 
-One process serves; another one is the crowd, on loopback. Its clients are idle: each has had an
-answer and stays; or they are slow: a third say nothing, a third send a byte of a head every second,
-and a third one of a body. What the server closes is opened again, at most `REOPENED` a second. A
-third process asks all the while for `/livez` on a new connection, for `/livez` on one that it
-keeps, and for the page, and tells how long each took.
+One process is the server, and another one has all the clients, on loopback. Idle clients had an
+answer and stay connected. Of the slow clients, a third send nothing, a third send one byte of a
+request's head every second, and a third send one byte of a body every second. If the server closes
+a connection, it is opened again, at most `REOPENED` per second. A third process sends requests
+during all this time: `/livez` on a new connection, `/livez` on a connection that it keeps, and the
+page. It prints how long each took.
 
-Measured without a crowd, with idle and with slow clients that the server has room for, and with
-slow ones that it has no room for; each beside a loop that waits and beside one that decides without
-a pause, which then has the interpreter for most of the time. `web` is the part of a processor that
-the server's thread took. Files are bounded by the system: the limit is raised as far as it may be.
-It needs a machine that does nothing else, since four processes share its cores.
+There are four cases: no clients, idle clients, slow clients, and more slow clients than the server
+accepts. Each is measured beside a loop that waits, and beside a loop that decides without a pause.
+The second loop has the interpreter for most of the time. `web` is the processor time of the
+server's thread, as a part of one processor. The system limits the number of open files, and the
+benchmark raises this limit as far as it may. Run it on a machine that does nothing else, because
+four processes share its cores.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""What a process takes over time, on Kafka under a steady load: memory, threads, descriptors.
+"""What a process uses over time, on Kafka under a steady load: memory, threads, descriptors.
 
     python -m benchmarks.soak [--client confluent] [--minutes 5]
 
-Requests come at a steady pace, four of five are rewarded and the rest time out. Pools are made on
-demand and removed by controls, all of them anew every few seconds, so that after a first while
-as much goes as comes: what still grows then is a leak. At the end every request must have
-exactly one assignment. It starts a broker of its own.
+Requests come at a steady pace. Four of five get a reward, and the others time out. All pools are
+made on demand, and are removed by controls every few seconds. So after some time as many objects go
+as come, and a figure that still grows shows a leak. At the end every request must have exactly one
+assignment. The benchmark starts a broker of its own.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""One decision for requests that name their arms and several slots, beside the plain decision.
+"""The time of one decision for requests that name arms and slots, beside the plain decision.
 
 python -m benchmarks.subsets [--quick]
 
 Every decision is select, count and reward. A request names 10, 100 or 1,000 arms of the pool, or
-all but 10 (which 10 changes each time), and wants 1, 2, 4 or 8 slots. Beside ours: the plain
-decision in the same pool sizes, and the loop that one would write with numpy, which decides
-fairness in floats and promises nothing.
+all except 10, which change each time. It wants 1, 2, 4 or 8 slots. Two others are measured for
+comparison: the plain decision with the same numbers of arms, and a simple loop with numpy, which
+uses floats for fairness and promises nothing.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""How long nobody decides after `kill -9`: from the kill to the first new assignment.
+"""How long no instance decides after `kill -9`: from the kill to the first new assignment.
 
     python -m benchmarks.takeover [--client confluent] [--kills 20] [--quick]
 
-The same instance is started again at once, with default settings; then another instance, which
-is running already, takes the partitions over, for which the group waits `kafka.session_seconds`.
-A broker of its own, a steady trickle of requests, and a read_committed reader that notes when an
-assignment is seen; interpreter start-up counts.
+There are two cases, with default settings. First, the same instance is started again at once; the
+time includes the start of the interpreter. Second, another running instance takes the partitions
+over; the group waits `kafka.session_seconds` before that. The benchmark starts a broker of its own
+and sends a few requests per second. A read_committed reader notes when it sees an assignment.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Timing side by side: contestants take turns in one run, and are compared as ratios."""
+"""Times contestants side by side: they take turns in one run, and ratios compare them."""
 
 import statistics
 import time

@@ -4,10 +4,10 @@ FairAllocatorError
 ├── InvalidPool            quotas, tolerance, rule or learner that cannot be served
 ├── InvalidReward          a reward that is not a number in [0, 1]
 ├── InvalidState           plain data that does not describe a pool
-├── ConfigurationError     settings that contradict each other or what is there     exit 78
-└── LogError               something about the log                                  exit 70
+├── ConfigurationError     settings that contradict each other or the log           exit 78
+└── LogError               the log could not do what was asked                      exit 70
     ├── LogUnavailable     cannot be reached or opened, or is full: try again       exit 69
-    │   └── LogMissing     there is none yet where it should be                     exit 69
+    │   └── LogMissing     does not exist yet                                       exit 69
     ├── LogLocked          another service holds it                                 exit 69
     ├── LogReadOnly        may be read but not written                              exit 69
     ├── LogCorrupt         is damaged, or no log at all                             exit 70
@@ -53,13 +53,13 @@ EX_CONFIG = 78
 
 
 class ConfigurationError(FairAllocatorError, ValueError):
-    """Settings contradict each other, or what they are applied to; nothing was changed."""
+    """Settings contradict each other, or the log that they are for; nothing was changed."""
 
     exit_code: ClassVar[int] = EX_CONFIG
 
 
 class LogError(FairAllocatorError):
-    """The log could not do what was asked; what had been committed is untouched."""
+    """The log could not do what was asked; this did not change what was committed before."""
 
     exit_code: ClassVar[int] = EX_SOFTWARE
 
@@ -71,7 +71,7 @@ class LogUnavailable(LogError):
 
 
 class LogMissing(LogUnavailable):
-    """There is no log yet where it should be; a service makes it."""
+    """The log does not exist yet; a service makes it."""
 
 
 class LogLocked(LogError):
@@ -97,7 +97,7 @@ class LogReadOnly(LogError):
 
 
 class LogCorrupt(LogError):
-    """The log is damaged, or is no log at all; going on could lose what is still there."""
+    """The log is damaged, or is not a log. To go on could destroy what can still be read."""
 
 
 class LogTooNew(LogError):
@@ -107,17 +107,18 @@ class LogTooNew(LogError):
 
 
 class CommitFailed(LogError):
-    """The transaction is not known to have happened: throw the in-memory state away, restore it.
+    """It is not known whether the transaction happened; discard the state in memory and restore it.
 
-    All of it happened, or nothing did. The service finds out from the journal when it restores.
+    Either all of the transaction happened or nothing. The journal shows which, when the service
+    restores the state.
     """
 
     exit_code: ClassVar[int] = EX_UNAVAILABLE
 
 
 class OffsetGone(LogError):
-    """A position is below the log's start or beyond its end: those records are not there."""
+    """A position is below the log's start or beyond its end, so its records do not exist."""
 
 
 class JournalBroken(LogError):
-    """A shard's journal cannot be folded without guessing; nothing was decided on it."""
+    """A shard's journal has a gap, a fork or damage; no decision was made from it."""

@@ -11,7 +11,7 @@ GROUP = "fair_allocator.learners"
 
 
 class InstalledLearners(Mapping[str, type[Learner]]):
-    """Learners by name, each loaded when it is asked for: a broken one concerns nobody else."""
+    """Learners by name. Each is loaded when it is needed, so a broken one does not harm others."""
 
     def __init__(self, points: Iterable[Any]) -> None:
         self._points = {point.name: point for point in points}
@@ -38,7 +38,7 @@ class InstalledLearners(Mapping[str, type[Learner]]):
 @cache
 def installed_learners() -> InstalledLearners:
     """Return the learners that installed packages bring, by name."""
-    # Only here: most services ask for none, and loading it takes longer than restoring a shard.
+    # Imported here, because most services do not need it and it takes long to load.
     from importlib.metadata import entry_points
 
     return InstalledLearners(entry_points(group=GROUP))

@@ -1,7 +1,7 @@
 """Text helpers: names to UTF-8 and back, and numbers and errors in plain words.
 
-Names come as JSON, in which a lone half of a surrogate pair is valid. UTF-8 has no bytes for it
-unless it is asked to let surrogates pass, so every name is converted here.
+Names come from JSON, where half of a surrogate pair is valid alone. Python's UTF-8 refuses it
+unless the error handler "surrogatepass" is set. So every name is converted here.
 """
 
 import re
@@ -22,7 +22,7 @@ def to_text(data: bytes) -> str:
 
 
 def counted(count: int, word: str) -> str:
-    """Return a number of things in words.
+    """Return a number with its noun, in singular or plural.
 
     >>> counted(1, "pool"), counted(2_000, "pool")
     ('1 pool', '2,000 pools')
@@ -31,7 +31,7 @@ def counted(count: int, word: str) -> str:
 
 
 def demanded(message: str) -> str:
-    """Return what pydantic says of a value, in plain words.
+    """Return pydantic's message about a value in plain words.
 
     >>> demanded("Input should be less than or equal to 1")
     'must be at most 1'

@@ -1,7 +1,7 @@
 """The independent audit: every guarantee recomputed from the assignments topic alone.
 
-It reads the public records one by one, in memory that does not grow with the log. It decides
-nothing, and shares no code with the rooms that do.
+The audit reads the published records one by one. Its memory does not grow with the log. It makes no
+decisions, and shares no code with the modules that decide. Only `replay` decides again, on purpose.
 
 >>> report = audit_ndjson([b'{"type": "assignment"}'])
 >>> report.ok, report.offences

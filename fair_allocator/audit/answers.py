@@ -1,12 +1,12 @@
-"""What the last requests of a pool were given, to tell repeats from new answers."""
+"""The answers to the last requests of a pool, to tell repeats from new answers."""
 
 from collections import deque
 
 
 class Given:
-    """The arms that a request was given over its life: the first ones, then their replacements.
+    """All arms that a request was ever given: the first ones, then their replacements.
 
-    `rounds` has the round of every arm that the request was ever given to, in order.
+    `rounds` has the round of each of these arms, in order.
     """
 
     __slots__ = ("replaced", "round", "rounds")
@@ -24,9 +24,9 @@ class Given:
     def fits(self, round: int, arms: tuple[str, ...]) -> bool:
         """Tell whether a repeat may name these arms.
 
-        A repeat names the picks that are still valid. A pick whose arm declined is not, but no
-        record says so before the request is given to another arm. If no pick is valid, the repeat
-        names all of them.
+        A repeat names the picks that are still valid. If no pick is valid, it names all of them. A
+        pick is no longer valid after its arm has declined. But the audit knows of this only when
+        the request is given to another arm.
         """
         standing = self.rounds.keys() - self.replaced
         return (
@@ -37,11 +37,11 @@ class Given:
 
 
 Answer = tuple[int, str] | Given
-"""A round and its arm, or the long form if there is more. The short form saves memory."""
+"""A round and its arm. If the request had several arms, a `Given`, which needs more memory."""
 
 
 def given(answer: Answer) -> Given:
-    """Return an answer in its long form."""
+    """Return an answer as a `Given`."""
     return answer if isinstance(answer, Given) else Given(answer[0], (answer[1],))
 
 
@@ -58,12 +58,12 @@ class Answers:
         self._answers: dict[str, Answer] = {}
         self._order: deque[str] = deque()
         self.has_all = window > 0
-        """Whether no answer was forgotten."""
+        """Whether all answers are still remembered."""
         self._orphans: deque[int] = deque(maxlen=window or 1)
-        """The rounds in which a forgotten request was decided again."""
+        """The rounds in which a request was decided again after its answer was forgotten."""
 
     def get(self, request_id: str) -> Answer | None:
-        """Return the answer to a request, while it is remembered."""
+        """Return the answer to a request, None if it is not remembered."""
         return self._answers.get(request_id)
 
     def add(self, request_id: str, answer: Answer) -> None:
@@ -84,7 +84,7 @@ class Answers:
         self._answers[request_id] = answer
 
     def add_orphan(self, round: int) -> None:
-        """Remember that a forgotten request was decided again in a round."""
+        """Remember a round in which a request was decided again after it was forgotten."""
         self._orphans.append(round)
 
     def reach(self, round: int) -> bool:

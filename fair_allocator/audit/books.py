@@ -1,6 +1,7 @@
-"""The books of one pool: opened and changed by epoch records, each checked against earlier ones.
+"""The books of one pool: what is in force, and each arm's account.
 
-After an offence the audit goes on from what the log says, so that it counts each fault only once.
+Epoch records open and change the books. Each one is checked against the records before it. After an
+offence the audit goes on with what the log says, so that it counts each fault only once.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,21 +15,21 @@ from fair_allocator.audit.statement import Chunks, Statement, Terms, Unreadable
 from fair_allocator.events import EpochEvent
 
 Blame = Callable[[str, int, str | None], None]
-"""Takes a sentence, and the round and the arm it is about."""
+"""Called with a sentence, and with the round and the arm that the sentence is about."""
 
 _UNWIELDY: Final = 10**36
-"""A cap's account with a larger denominator is rounded up when the cap changes."""
+"""When a cap changes, its allowance is rounded up if its denominator would exceed this."""
 
 
 class Books:
-    """What is in force in a pool, and where its arms stand.
+    """What is in force in a pool, and the entitlement and pulls of its arms.
 
     Parameters
     ----------
     blame
         Called with every offence.
     whole
-        Whether the log has its beginning, so that the pool must begin with its first round.
+        Whether the log is complete from its beginning. If so, the pool must begin with round 1.
     """
 
     def __init__(self, blame: Blame, *, whole: bool) -> None:
@@ -46,7 +47,7 @@ class Books:
         self._gap: int | None = None
 
     def close(self) -> None:
-        """Close a removed pool; keep what was seen of it."""
+        """Close the books of a removed pool; keep the totals."""
         self._worst, self._gap = self.worst(), self.longest_gap()
         self.ledger = None
         self.terms = Terms(-1, "none", Fraction(0), None)
@@ -66,7 +67,7 @@ class Books:
             self.miss_chunk(event.round)
         blind = self.ledger is None and not self._whole
         if blind and event.chunk and self._chunks.missing is None:
-            return  # the log begins within a complete record
+            return  # the log begins in the middle of a complete epoch record
         try:
             statement = self._chunks.add(event)
         except Unreadable as why:
@@ -84,7 +85,7 @@ class Books:
             self._blame("changes a pool that no complete epoch record opened", event.round, None)
 
     def _open(self, new: Statement) -> None:
-        """Start from the first complete statement: that of a new pool if the log is whole."""
+        """Start from the first complete statement. If the log is whole, it must be a new pool's."""
         self.fresh = new.round == 1
         fresh = self._whole or self.fresh
         if fresh:
@@ -135,7 +136,7 @@ class Books:
                     self._blame(sentence, new.round, arm)
 
     def _check_bound(self, new: Statement, before: int | None) -> None:
-        """Allow a bound above the tolerance only if it is an earlier one on its way down."""
+        """Check the bound. It may be above the tolerance only while an earlier bound comes down."""
         bound, tolerance = new.terms.bound, new.terms.tolerance
         if bound is None:
             return
@@ -149,7 +150,7 @@ class Books:
             self._blame(wrong, new.round, None)
 
     def _check_same(self, new: Statement, ledger: Ledger) -> None:
-        """Check an epoch that is stated again against its first statement."""
+        """Check a second statement of an epoch against the first one."""
         stated = {arm: (stand.quota, stand.cap) for arm, stand in new.stands.items()}
         lines = ledger.lines.items()
         in_force = {arm: (line.quota, line.cap and line.cap.share) for arm, line in lines}
@@ -187,15 +188,15 @@ class Books:
         self._check_joined(new, joined)
 
     def _check_cap(self, new: Statement, line: Line, stand: Stand, ledger: Ledger) -> None:
-        """Check the stated allowance of a cap against what it has accrued."""
+        """Check the stated allowance of a cap against the allowance in the ledger."""
         capped = line.capped(ledger.clock)
         allowed: list[Fraction] = []
-        if capped is None or line.cap is None:  # a new cap begins where the arm stands
+        if capped is None or line.cap is None:  # a new cap starts from what the arm has
             allowed = [max(line.entitled(ledger.clock), Fraction(line.pulls))]
         else:
             allowed = [capped]
             if stand.capped is not None and capped < stand.capped <= capped + line.cap.spare:
-                return  # raised by a change that did not say so
+                return  # an earlier change may have raised it: see `Ledger.loosen_caps`
         if new.terms.epoch != self.terms.epoch:
             if all(each.cap is not None for each in new.stands.values()):
                 allowed.append(max(allowed[0], Fraction(line.pulls)))
@@ -236,7 +237,7 @@ class Books:
         return now if self._worst is None else closer(self._worst, now)
 
     def longest_gap(self) -> int | None:
-        """Return the longest wait for a pull so far, in the slots of the arm that waited."""
+        """Return the longest wait for a pull so far, in slots of the waiting arm."""
         if self.ledger is None:
             return self._gap
         return max(self._gap or 0, self.ledger.longest_gap())

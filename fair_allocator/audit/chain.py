@@ -1,6 +1,6 @@
 """The hash chain of a partition's records, checked against checkpoints and known heads.
 
-docs/audit.md defines the chain. This is a second implementation, written from that definition.
+docs/audit.md defines the chain. The audit has its own implementation of this definition.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ BLOCK: Final = 4
 LONG: Final = 1_000
 
 Blame = Callable[[int, int, str], None]
-"""Takes the partition, the offset of the first record that may be wrong, and a sentence."""
+"""Called with the partition, the offset of the first record that may be wrong, and a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class Head:
     chain
         The SHA-256 in hex.
     source
-        Where this is known from, in words.
+        In words, where this head comes from.
     sealed
-        Whether it is signed, and the key was checked.
+        Whether the head is signed, and its key was checked.
     """
 
     partition: int
@@ -46,8 +46,8 @@ class ChainRow:
     Attributes
     ----------
     first, records
-        The numbers of the first record checked and of the one after the last; both are None if
-        there is no checkpoint.
+        The records from number `first` up to, but not including, number `records` were checked.
+        Both are None if there is no checkpoint.
     uncovered
         Records before the first checkpoint.
     checkpoints
@@ -81,7 +81,7 @@ class ChainAudit:
         self._blame = blame
         self._records = self._first = self._uncovered = self._checkpoints = 0
         self._chain: bytes | None = None
-        """The chain after the last whole block, None before the first checkpoint."""
+        """The chain after the last complete block, None before the first checkpoint."""
         self._block: list[bytes] = []
         self._suspect = 0
         """The offset of the first record that is not known to be right."""
@@ -102,13 +102,13 @@ class ChainAudit:
         self._compare_heads(self._chain)
 
     def _digest(self, chain: bytes) -> bytes:
-        """Return the chain over all records so far, given the chain over the whole blocks."""
+        """Return the chain over all records so far; `chain` covers the complete blocks."""
         return sha256(chain + b"\n".join(self._block)).digest() if self._block else chain
 
     def _check(self, offset: int, event: CheckpointEvent) -> None:
         """Check a checkpoint against the records before it.
 
-        The chain starts here at the first checkpoint, and again after an offence.
+        At the first checkpoint, and after an offence, the chain starts from the stated hash.
         """
         chain = bytes.fromhex(event.chain)
         if self._chain is None:
@@ -146,8 +146,8 @@ class ChainAudit:
     def finish(self, end: int, *, trimmed: bool, partial: bool) -> None:
         """Report known heads that were not found; `end` is the end of the topic.
 
-        `trimmed` says that the log's beginning is gone, `partial` that this is allowed even if the
-        missing records are sealed.
+        `trimmed` says that the log's beginning is gone. `partial` allows this even if the missing
+        records are sealed.
         """
         for head in self._heads:
             if self._chain is not None:
@@ -197,7 +197,7 @@ class ChainAudit:
 
 
 def _text(value: bytes) -> bytes:
-    """Return the form in which a value enters its block."""
+    """Return a value in the form in which it is hashed."""
     if not value.startswith(b"{") or b"\n" in value:
-        return b"\n"  # the service never writes this value, so no record of it is equal
+        return b"\n"  # stands for no value; the service never writes a value like this
     return value if len(value) <= LONG else sha256(value).hexdigest().encode()

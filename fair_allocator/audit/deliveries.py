@@ -1,4 +1,4 @@
-"""Recognises records that were delivered again, where delivery is at least once."""
+"""Recognises records that were delivered twice, which can happen with at-least-once delivery."""
 
 from collections import deque
 from typing import Final
@@ -6,24 +6,27 @@ from typing import Final
 from fair_allocator.events import first_delivered
 
 DELIVERIES: Final = 20_000
-"""How many records back to look for an earlier delivery: several commits of usual size, at about
-150 bytes a record."""
+"""How many earlier records are remembered to recognise a second delivery.
+
+They span several commits of usual size, and take about 150 bytes each.
+"""
 
 
 class Deliveries:
-    """The last records, by a fingerprint of each."""
+    """The last records; a fingerprint of each is kept."""
 
     def __init__(self, most: int = DELIVERIES) -> None:
         self._most = most
         self._published: dict[int, bool] = {}
-        """Whether a record was also seen without a mark."""
+        """By fingerprint: whether the record was seen without the mark `redelivered`."""
         self._order: deque[int] = deque()
 
     def is_again(self, value: bytes) -> bool:
-        """Tell whether the same record was seen before, apart from its mark; remember it.
+        """Tell whether a record is a copy of an earlier one, and remember it.
 
-        A record is published once without a mark. That one may come late, after its marked copy.
-        If two equal records come without a mark, the second is a new record, not a copy.
+        Copies have the mark `redelivered`, and exactly one delivery of a record comes without it.
+        The delivery without the mark may come after a copy. If two equal records come without a
+        mark, the second is a new record, not a copy.
         """
         first = first_delivered(value)
         unmarked, print = len(first) == len(value), hash(first)

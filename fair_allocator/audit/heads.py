@@ -1,4 +1,4 @@
-"""Reads and checks the heads of all chains of the topic, which a seal signs."""
+"""Reads and checks the heads of all chains of the assignments topic, to be signed in a seal."""
 
 from collections.abc import Iterable, Sequence
 
@@ -17,11 +17,12 @@ def read_head(
     *,
     trimmed: bool,
 ) -> tuple[int, str] | None:
-    """Return how many records the chain of a partition covers, and the chain; None without one.
+    """Return how many records a partition's chain covers, and the chain; None if there is none.
 
-    `records` are offsets and values from the start of the topic on, which may be `trimmed`. They
-    are checked against the `known` heads, and `blame` is called for each contradiction. Guarantees
-    are not checked: a seal says what was published, not that it was fair.
+    `records` are the offsets and values from the start of the topic. `trimmed` says whether earlier
+    records are gone. The records are checked against the `known` heads, and `blame` is called for
+    each contradiction. Guarantees are not checked: a seal says what was published, not that it was
+    fair.
     """
     heads = [head for head in known if head.partition == partition]
     chain, deliveries = ChainAudit(partition, heads, blame), Deliveries()

@@ -1,7 +1,7 @@
-"""What the journal says about the chain over the assignments, to detect a tail that was dropped.
+"""What the journal says about the chain, to detect missing records at the end of a topic.
 
-This is the only part of the plain audit that looks beyond the assignments topic. It reads the
-newest state of the chain from the journal's entries and snapshots, and nothing else of them.
+Except for a replay, all other parts of the audit read only the assignments topic. This part reads
+the newest state of the chain from the journal's entries and snapshots, and nothing else there.
 """
 
 import json
@@ -17,14 +17,14 @@ _CHAINED: Final = 5
 
 
 Keyed = tuple[bytes | None, bytes | None]
-"""Key and value of a record."""
+"""The key and the value of a record."""
 
 
 def journal_head(partition: int, records: Iterable[Keyed], *, skip_last: bool) -> Head | None:
     """Return the newest head in the records of a partition's journal, None if there is none.
 
-    `skip_last` leaves out the last commit: where delivery is at least once, its outputs may not be
-    published yet.
+    `skip_last` leaves out the last commit. With at-least-once delivery, the outputs of that commit
+    may not be published yet.
     """
     newest = sorted(set(_states(records)))[-2:]
     if skip_last:
@@ -36,7 +36,7 @@ def journal_head(partition: int, records: Iterable[Keyed], *, skip_last: bool) -
 
 
 def _states(records: Iterable[Keyed]) -> Iterator[tuple[int, str]]:
-    """Yield the states of the chain in the last entries and snapshots; older ones do not matter."""
+    """Yield the chain's states in the last entries and snapshots. Older ones are not needed."""
     entries: list[bytes] = []
     pieces: list[bytes] = []
     for key, last in records:
@@ -49,7 +49,7 @@ def _states(records: Iterable[Keyed]) -> Iterator[tuple[int, str]]:
                 entries = [*entries[-1:], whole.partition(b" ")[2].partition(b" ")[2]]
         elif key == b"snapshot":
             whole, pieces = b"".join((*pieces, value)), []
-            with suppress(ValueError):  # a damaged snapshot is not needed, or the restore says so
+            with suppress(ValueError):  # skip a damaged snapshot; a restore that needs it fails
                 yield from _head_of(json.loads(whole[9:]).get("published"))
     for body in entries:
         version, *_, published = json.loads(body)

@@ -1,12 +1,12 @@
 """What every arm of a pool was entitled to and what it got, in exact integers.
 
-Between two changes an arm's entitlement is a straight line over the arm's own clock. So it is known
-in advance when the arm will be short by more than the bound, unless it is pulled again. A heap
-holds that time for every arm with a quota. A pull, or a slot that the arm misses, only postpones
-it. The heap is not changed then: the arm is checked again when its time comes. That is at most one
-check per pull, and an arm that is never pulled again is found in the very round. Arms that a
-request names run ahead of the pool's clock. Each of them is checked when it is named, and filed
-again before the pool's clock next moves.
+Between two changes, an arm's entitlement is a straight line over the arm's own clock. So the ledger
+knows in advance when the arm will be short by more than the bound, if it gets no pull before. A
+heap has this time for every arm with a quota. A pull, or a slot that the arm misses, only postpones
+the time. The ledger does not change the heap then, but checks the arm when its old time comes. That
+is at most one check per pull. An arm that gets no more pulls is found in exactly the round in which
+it falls short. The own clock of an arm that a request names runs ahead of the pool's clock. Such an
+arm is checked when it is named, and gets a new entry before the pool's clock moves next.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,20 +19,20 @@ from fair_allocator.audit.statement import Statement
 from fair_allocator.audit.sums import QuotaSum
 
 _MANY: Final = 1_000
-"""Up to this many slots, only arms with a quota above ``1 / _MANY`` can accrue a whole pull."""
+"""The most slots of a request. Only arms with a quota above ``1 / _MANY`` can gain a whole pull."""
 
 _HAIR: Final = Fraction(1, 1 << 64)
-"""By how much the allocator may have rounded up what stays owed."""
+"""The allocator rounds the backlog up by at most this much."""
 
 Found = tuple[str, str]
 """An arm, and what is wrong with it."""
 
 Worst = tuple[int, int | None]
-"""The shortfall that came closest to its bound, or went furthest beyond it, and that bound."""
+"""The shortfall that came closest to its bound or exceeded it most, and that bound."""
 
 
 def closer(one: Worst, other: Worst) -> Worst:
-    """Return the shortfall that came closer to its bound; the larger one of two equally close."""
+    """Return the shortfall that came closer to its bound; of two equally close, the larger one."""
 
     def closeness(worst: Worst) -> tuple[bool, int, int]:
         shortfall, bound = worst
@@ -44,8 +44,8 @@ def closer(one: Worst, other: Worst) -> Worst:
 class Played(NamedTuple):
     """A request that was decided.
 
-    `named` are the arms that could take it; if None, all present arms but those `left_out`. The
-    picks are different arms of the ledger; `served` are those of reason "fairness".
+    `named` are the arms that could take it. If it is None, all present arms could, except those
+    `left_out`. No arm is picked twice. `served` are the picks with the reason "fairness".
     """
 
     round: int
@@ -57,7 +57,7 @@ class Played(NamedTuple):
 
 
 class Ledger:
-    """The arms of one pool, and whether each is within the bound at the end of every round."""
+    """The arms of one pool. Finds every arm whose shortfall exceeds the bound after a round."""
 
     def __init__(self, opening: Statement) -> None:
         self.rounds = self.clock = opening.round - 1
@@ -67,7 +67,7 @@ class Ledger:
         self.is_plain = True
         """Whether `play` supports everything that is in force."""
         self._heap: list[tuple[int, str]] = []
-        self._ahead: dict[str, Line] = {}  # arms whose time may come before they are filed
+        self._ahead: dict[str, Line] = {}  # arms that may need an earlier entry in the heap
         self._large: dict[str, Line] = {}
         self._capped: dict[str, Line] = {}
         self._quotas = QuotaSum()
@@ -79,9 +79,9 @@ class Ledger:
     # -- rounds -------------------------------------------------------------------------------
 
     def play(self, round: int, arm: str) -> Sequence[Found]:
-        """Count a plain round and the arm it went to; return the arms that are too short after it.
+        """Count the round of a plain request; return the arms that are too short after it.
 
-        Only if `is_plain`: any arm can take the request, and there are no caps and no bank.
+        Call it only if `is_plain`: any arm can take the request, with no caps and no bank.
         """
         clock = self.clock
         self.clock = now = clock + round - self.rounds
@@ -101,7 +101,7 @@ class Ledger:
         return self._look(now) if heap and heap[0][0] <= now else ()
 
     def play_any(self, played: Played) -> Sequence[Found]:
-        """Count a request of any kind; return what is wrong with which arms after it."""
+        """Count a request of any kind; return the arms with an offence, and the offences."""
         served, chosen, clock = played.served, played.chosen, self.clock
         after_change = self.rounds <= self._peak_after
         self.rounds = played.round
@@ -121,8 +121,8 @@ class Ledger:
             line.last = clock
         if self.bank is not None:
             for line, claim in zip(chosen, before, strict=True):
-                # A pull that the bank does not count raises the entitlement, but at most back to
-                # where the arm stood before the request.
+                # If the bank does not count a pull, the entitlement rises instead, by at most one
+                # pull above its value before the request.
                 unit = line.unit
                 line.raise_to(min(claim + unit, unit * (line.pulls - self.bank)), clock)
         for line in played.named or ():
@@ -133,7 +133,7 @@ class Ledger:
         return found
 
     def _accrue(self, played: Played) -> None:
-        """Let the slots pass for the arms that could take the request."""
+        """Add the slots of a request to the clocks of the arms that could take it."""
         slots, left_out = played.slots, played.left_out
         if played.named is not None:
             for line in played.named:
@@ -177,7 +177,7 @@ class Ledger:
         if bound is None:
             line.due = None
             return []
-        # An arm found short is found again when its entitlement has grown by another pull.
+        # An arm that is too short is reported again when it is short by one more pull.
         line.due = line.first_above(max(bound, shortfall))
         if shortfall <= bound:
             return []
@@ -201,11 +201,11 @@ class Ledger:
         return found
 
     def _beyond_bank(self, played: Played) -> list[Found]:
-        """Find arms that were served as owed although they were ahead by more than the bank.
+        """Find forced pulls that left their arm further ahead than the bank allows.
 
-        A forced pull counts in full, so it would let an arm live on earlier pulls. It may take an
-        arm beyond the bank only if the arm has to be served early, to make room for what stays
-        owed to others.
+        A forced pull counts in full. So with too many of them, an arm could later go without a pull
+        for too long. A forced pull may exceed the bank only if the arm was served early, so that
+        slots are free later for other arms that are owed.
         """
         found: list[Found] = []
         if self.bound is None or self.bank is None:
@@ -224,7 +224,7 @@ class Ledger:
         return found
 
     def _backlog(self, played: Played) -> Fraction:
-        """Return what stays owed whichever arms are served; O(k), after the slots accrued."""
+        """Return what stays owed whichever arms are served; O(k). Call it after `_accrue`."""
         named = None if played.named is None else {line.name for line in played.named}
         left_out = {line.name for line in played.left_out}
         total = Fraction(0)
@@ -237,11 +237,11 @@ class Ledger:
         return total
 
     def leave(self, line: Line) -> None:
-        """Let an arm go away: asleep or busy."""
+        """Note that an arm goes away: it is asleep or busy."""
         line.go_away(self.clock)
 
     def come_back(self, line: Line) -> None:
-        """Let an arm be present again."""
+        """Note that an arm is present again."""
         line.come_back(self.clock)
         self._file(line)
 
@@ -250,7 +250,7 @@ class Ledger:
     def restate(self, new: Statement) -> None:
         """Put quotas, a bound, a bank and caps in force from the next round on.
 
-        A complete statement names every arm; one that it does not name has left.
+        A complete statement names every arm. An arm that it does not name has left.
         """
         terms, clock = new.terms, self.clock
         bound, bank = terms.bound, terms.bank
@@ -292,7 +292,7 @@ class Ledger:
         return all(line.away is None for line in self.lines.values())
 
     def forgives(self, bank: int | None) -> bool:
-        """Tell whether a new bank is tighter, so that no arm stays further ahead than it allows."""
+        """Tell whether a new bank is smaller. If so, arms that are too far ahead are adjusted."""
         return bank is not None and (self.bank is None or bank < self.bank)
 
     def _drop(self, name: str) -> None:
@@ -304,9 +304,9 @@ class Ledger:
                 some.pop(name, None)
 
     def _put(self, name: str, stand: Stand, complete: bool) -> None:
-        """Restate an arm; its waiting time goes on if its quota stays the same.
+        """Set an arm to its stated values. Its waiting time goes on if its quota is the same.
 
-        A change that does not mention an arm's cap leaves the cap as it is.
+        A change that does not mention an arm's cap leaves the cap unchanged.
         """
         clock, old = self.clock, self.lines.get(name)
         away = old is not None and old.away is not None
@@ -325,11 +325,11 @@ class Ledger:
             self._capped[name] = line
 
     def loosen_caps(self) -> None:
-        """Allow for caps that a change raised without saying so.
+        """Accept that a change may have raised the allowance of caps without a record of it.
 
-        If every arm has a cap and together they allow less than was pulled, a change may raise
-        each cap to its arm's pulls, so that some arm is free. A record that names only some arms
-        does not show this.
+        If every arm has a cap, and together they allow fewer pulls than there were, no arm would be
+        free. A change then raises each allowance to the arm's pulls. A record that names only some
+        arms does not show this for the others.
         """
         if not self._capped or len(self._capped) < len(self.lines):
             return
@@ -341,7 +341,7 @@ class Ledger:
                     line.cap.spare = max(line.cap.spare, Fraction(lacking))
 
     def _file(self, line: Line) -> None:
-        """File an arm under its time, unless it is already filed under an earlier one."""
+        """Add an arm to the heap under its time, unless it has an earlier entry."""
         due = line.due
         if due is not None and line.away is None and (line.filed is None or due < line.filed):
             line.filed = due
@@ -352,7 +352,7 @@ class Ledger:
         self._file(line)
 
     def _file_ahead(self) -> None:
-        """File the arms that ran ahead of the pool's clock, which is about to move."""
+        """Add the arms that ran ahead to the heap, because the pool's clock is about to move."""
         if self._ahead:
             for line in self._ahead.values():
                 self._file(line)
@@ -391,6 +391,6 @@ class Ledger:
         return max(self._peak, *(line.shortfall(self.clock) for line in self.lines.values()), 0)
 
     def longest_gap(self) -> int:
-        """Return the longest wait of an arm with a quota for a pull, in slots of its own; O(k)."""
+        """Return the longest wait for a pull of an arm with a quota, in its own slots; O(k)."""
         waits = (line.wait(self.clock) for line in self.lines.values() if line.slope)
         return max(self._gap, *waits, 0)

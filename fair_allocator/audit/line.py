@@ -1,9 +1,8 @@
 """One arm in the books: what it was entitled to and what it got, in exact integers.
 
-An arm has a clock of its own: it counts the slots of the requests that the arm could take. The pool
-has one clock for all arms. Here every time of an arm is kept as a time of the pool's clock, and
-slots that the arm misses postpone these times. So an arm that misses nothing costs no work, and its
-own clock is never needed.
+An arm has a clock of its own, which counts the slots of the requests that the arm could take. The
+pool has one clock for all arms. This module stores all times of an arm on the pool's clock. When
+the arm misses slots, its times are moved later. So an arm that misses no slots costs no work.
 """
 
 from fractions import Fraction
@@ -12,7 +11,7 @@ from typing import NamedTuple
 
 
 class Stand(NamedTuple):
-    """Where an arm stands before a round, and its quota and cap from then on."""
+    """An arm's entitlement and pulls before a round, and its quota and cap from then on."""
 
     quota: Fraction
     entitled: Fraction
@@ -22,16 +21,16 @@ class Stand(NamedTuple):
     away: bool = False
 
     def with_cap_of(self, line: "Line", clock: int) -> "Stand":
-        """Return the same with the cap that an arm has."""
+        """Return these values together with the current cap of the arm."""
         if line.cap is None:
             return self
         return self._replace(cap=line.cap.share, capped=line.capped(clock))
 
 
 class Cap:
-    """A most share: with the pool's clock at t it allows ``(value + slope * (t - since)) / unit``.
+    """A maximum share: at time t it allows ``(value + slope * (t - since)) / unit`` pulls.
 
-    `since` is the line's. `spare` is what it may allow beyond that; see `Ledger.loosen_caps`.
+    `since` is a field of the line. The cap may allow `spare` more pulls: see `Ledger.loosen_caps`.
     """
 
     __slots__ = ("share", "slope", "spare", "unit", "value")
@@ -50,13 +49,13 @@ class Line:
     Attributes
     ----------
     last
-        When it was pulled last, or when its quota or the bank came into force.
+        When the arm was last pulled, or when its quota or the bank came into force.
     due
-        A time before which it cannot be too short; None if it never can be.
+        Before this time the arm cannot be too short. None if it never can be.
     filed
-        The time under which the ledger's heap holds it; any other place in the heap is void.
+        The time of the arm's valid entry in the ledger's heap. Other entries are ignored.
     away
-        Since when it is asleep or busy; its clock stands still. None if it is present.
+        Since when the arm has been asleep or busy, with its clock stopped. None if it is present.
     """
 
     __slots__ = (
@@ -88,7 +87,7 @@ class Line:
         self.filed: int | None = None
         self.away: int | None = None
         self.cap: Cap | None = None
-        if stand.cap is not None and stand.cap < 1:  # one of 1 limits nothing
+        if stand.cap is not None and stand.cap < 1:  # a cap of 1 limits nothing
             self.cap = Cap(stand.cap, stand.capped or Fraction(0))
 
     # -- reading, at a time of the pool's clock -----------------------------------------------
@@ -123,11 +122,11 @@ class Line:
         )
 
     def wait(self, clock: int) -> int:
-        """Return how many of its own slots the arm has waited for a pull."""
+        """Return for how many of its own slots the arm has waited for a pull."""
         return self._now(clock) - self.last
 
     def first_above(self, level: int) -> int | None:
-        """Return the first time with a shortfall above `level` if no pull comes, None if never."""
+        """Return when the shortfall first exceeds `level` if no pull comes; None if never."""
         missing = self.unit * (self.pulls + level + 1) - self.value
         if missing <= 0:
             return self.since
@@ -136,7 +135,7 @@ class Line:
     # -- changes ------------------------------------------------------------------------------
 
     def miss(self, slots: int) -> None:
-        """Let slots of the pool's clock pass without the arm; below 0: run ahead of that clock."""
+        """Note that the arm missed slots of the pool's clock. A negative number runs it ahead."""
         self.since += slots
         self.last += slots
         if self.due is not None:
@@ -147,28 +146,28 @@ class Line:
         self.away = clock
 
     def come_back(self, clock: int) -> None:
-        """Let the arm's clock go on."""
+        """Restart the arm's clock."""
         if self.away is not None:
             self.miss(clock - self.away)
             self.away = None
 
     def limit(self, slots: int) -> None:
-        """Take back the entitlement beyond one pull that a request of several slots gave."""
+        """Let one request with several slots add at most one pull to the entitlement."""
         excess = self.slope * slots - self.unit
         if excess > 0:
             self.value -= excess
 
     def limit_cap(self, slots: int) -> None:
-        """Take back what a request of several slots gave the cap beyond one pull."""
+        """Let one request with several slots add at most one pull to the cap's allowance."""
         if self.cap is not None:
             excess = self.cap.slope * slots - self.cap.unit
             if excess > 0:
                 self.cap.value -= excess
 
     def raise_to(self, claim: int, clock: int) -> None:
-        """Raise the entitlement to `claim` parts of the unit if it is below."""
+        """Raise the entitlement to ``claim / unit`` if it is lower."""
         self.value += max(0, claim - self.claim(clock))
 
     def forgive(self, bank: int, clock: int) -> None:
-        """Leave the arm at most `bank` pulls ahead of its entitlement."""
+        """Raise the entitlement until the arm is at most `bank` pulls ahead of it."""
         self.raise_to(self.unit * (self.pulls - bank), clock)

@@ -1,14 +1,15 @@
-"""Checks one pool's records against what the records before them allow.
+"""Checks each record of a pool against the records before it.
 
-After an offence the audit goes on from what the log says, so that it counts each fault only once.
+After an offence the audit goes on with what the log says, so that it counts each fault only once.
 
 With a bank in force, an arm gets more than ``x - 1 - bound - bank`` pulls in every stretch in which
-it is entitled to x. The audit need not look at stretches for this. The ledger raises an entitlement
-by each pull that the bank does not count, so the learner's pulls leave no arm further ahead than
-the bank. An arm that gets too little in some stretch is then short in the ledger. A forced pull
-counts in full. So a forced pull that leaves its arm further ahead is an offence, unless so much
-stays owed to others that the arm has to be served early. The audit recomputes exactly what stays
-owed, and allows 2^-64 of a pull in the comparison, since the allocator rounds it up.
+it is entitled to x. The audit does not have to look at stretches for this. If the bank does not
+count a pull by the learner, the ledger raises the entitlement instead. So the learner's pulls leave
+no arm further ahead than the bank. An arm that gets too little in some stretch is then short in the
+ledger. A forced pull counts in full. So a forced pull that leaves its arm further ahead is an
+offence. It is allowed only if so much is owed to absent arms that this arm is served early. The
+audit computes exactly what is owed. The allocator rounds it up, so the comparison allows 2^-64 of a
+pull.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,7 +32,7 @@ from fair_allocator.events import (
 from fair_allocator.events.outputs import ASSIGNMENT_VERSION
 
 Offend = Callable[[str, str, int | None, str | None], None]
-"""Takes the pool, a sentence, and the round and the arm it is about."""
+"""Called with the pool, a sentence, and the round and the arm that the sentence is about."""
 
 
 _NEWER: Final = frozenset(("version", "others", "eligible", "but", "away", "back", "instead_of"))
@@ -40,11 +41,11 @@ _NEWER: Final = frozenset(("version", "others", "eligible", "but", "away", "back
 
 @dataclass(slots=True)
 class Tally:
-    """What is counted over all lives of a pool."""
+    """Totals over all pools that had the same name, one after the other."""
 
     rounds: int = 0
     more: int = 0
-    """Picks beyond the first one of a round."""
+    """How many picks there were beyond the first one of each round."""
     forced: int = 0
     unpromised: int = 0
     repeats: int = 0
@@ -58,11 +59,11 @@ class PoolAudit:
     Parameters
     ----------
     partition
-        The partition on which the pool was first seen, and must stay.
+        The partition on which the pool was first seen. All its records must be there.
     window
-        Over how many answers request ids are compared.
+        How many answers are remembered, to find a request id that is used twice.
     whole
-        Whether the log has its beginning, so that the pool must begin with its first round.
+        Whether the log is complete from its beginning. If so, the pool must begin with round 1.
     offend
         Called with every offence.
     """
@@ -79,7 +80,7 @@ class PoolAudit:
         self._books = Books(self._blame, whole=whole)
         self._answers = Answers(window)
         self._asleep: set[str] = set()
-        """The arms that were sent to sleep since the last assignment, and were not woken."""
+        """The arms that were sent to sleep since the last assignment and are still asleep."""
 
     def _blame(self, sentence: str, round: int, arm: str | None = None) -> None:
         self._offend(self.name, sentence, round, arm)
@@ -109,7 +110,7 @@ class PoolAudit:
             self._blame(f"is of epoch {event.epoch}, in force is {books.terms.epoch}", round)
         tally.rounds += 1
         tally.unpromised += ledger.bound is None
-        # A single test of the record's fields, since this runs for every round.
+        # One fast test of the record's fields, because this code runs for every round.
         if not (ledger.is_plain and _NEWER.isdisjoint(event.__pydantic_fields_set__)):
             self._assigned_any(event, ledger)
             return
@@ -121,7 +122,7 @@ class PoolAudit:
         if first is not None:
             self._blame(f"request {request_id!r} was answered in round {first_round(first)}", round)
         else:
-            # Use the ledger's own string of the name, so that answers keep no copies.
+            # Store the ledger's string of the name, so that the answers do not hold many copies.
             self._answers.add(request_id, (round, line.name if line else arm))
         tally.forced += event.reason == "fairness"
         for short, sentence in ledger.play(round, arm):
@@ -170,7 +171,7 @@ class PoolAudit:
     def _lines(
         self, names: Iterable[str], event: AssignmentEvent, ledger: Ledger, what: str
     ) -> list[Line]:
-        """Return the lines of named arms; each must be an arm of the pool, and named once."""
+        """Return the lines of named arms. Each must belong to the pool and be named only once."""
         lines: dict[str, Line] = {}
         for arm in names:
             line = ledger.lines.get(arm)
@@ -186,9 +187,10 @@ class PoolAudit:
     def _eligible(
         self, event: AssignmentEvent, ledger: Ledger
     ) -> tuple[list[Line] | None, list[Line]]:
-        """Return the arms named as eligible (None if none are named), and the arms left out.
+        """Return the arms that an event names as eligible, and the arms that it leaves out.
 
-        If the event names the eligible arms, no arm counts as left out.
+        The first is None if the event does not name the eligible arms; otherwise the second is
+        empty.
         """
         if event.eligible is not None and event.but is not None:
             self._blame("names both who could take the request and who could not", event.round)
@@ -209,7 +211,7 @@ class PoolAudit:
         named: list[Line] | None,
         left_out: list[Line],
     ) -> tuple[list[Line], list[Line]]:
-        """Return the arms that were served and those that the learner chose."""
+        """Return the arms that fairness forced, and the arms that the learner chose."""
         served: dict[str, Line] = {}
         chosen: dict[str, Line] = {}
         listed = {line.name for line in left_out if named is None}
@@ -269,7 +271,7 @@ class PoolAudit:
         self._answers.change(request_id, known)
 
     def _repeated(self, event: AssignmentEvent, ledger: Ledger) -> None:
-        """Check a repeat against the answer, if that is remembered."""
+        """Check a repeated answer against the first one, if this is remembered."""
         self._tally.repeats += 1
         round, arm, request = event.round, event.arm, f"request {event.request_id!r}"
         first = self._answers.get(event.request_id)
@@ -292,16 +294,16 @@ class PoolAudit:
     # -- other records ------------------------------------------------------------------------
 
     def waiting(self, event: WaitingEvent) -> None:
-        """Note that a request waits; the reader checks that it is answered once."""
+        """Note that a request waits. `reader` checks that it is answered only once."""
         self._tally.waited += not event.repeat
         self._demand_open(f"request {event.request_id!r} waits in")
 
     def refused(self, event: RefusedEvent) -> None:
-        """Note that the pool refused a request, which counts for no arm."""
+        """Note that the pool refused a request. This counts for no arm."""
         self._demand_open(f"request {event.request_id!r} is refused by")
 
     def controlled(self, event: ControlEvent) -> None:
-        """Note a control: arms that it sends to sleep must be away in the next assignment."""
+        """Note a control. Arms that it sends to sleep must be away in the next assignment."""
         self._demand_open(f"control {event.action!r} is for")
         if event.action == "sleep":
             self._asleep.update(event.arms)
@@ -315,13 +317,13 @@ class PoolAudit:
             self._blame(f"{what} a pool that no complete epoch record opened", 0)
 
     def announced(self, event: EpochEvent) -> None:
-        """Apply an epoch record; an arm that leaves is not asleep when it joins again."""
+        """Apply an epoch record. An arm that leaves is no longer asleep if it joins again."""
         self._books.announced(event)
         if self._asleep and self._books.ledger is not None:
             self._asleep.intersection_update(self._books.ledger.lines)
 
     def removed(self, event: RemovedEvent) -> None:
-        """Close the books of a removed pool; what comes after it is a new pool."""
+        """Close the books of a removed pool. Later records of this name are a new pool's."""
         self._books.miss_chunk(event.rounds)
         ledger = self._books.ledger
         if ledger is None:
@@ -341,7 +343,7 @@ class PoolAudit:
     # -- what was seen ------------------------------------------------------------------------
 
     def row(self, offences: int) -> PoolRow:
-        """Return what was seen so far, with the number of its offences."""
+        """Return the pool's row of the report, with this number of offences."""
         tally, books = self._tally, self._books
         terms = None if books.ledger is None else books.terms
         worst, tolerated = books.worst() or (None, None)

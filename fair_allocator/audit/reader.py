@@ -1,4 +1,4 @@
-"""The pass over the assignments topic: each record read, placed, and handed to its pool."""
+"""One pass over the assignments topic: reads each record and passes it to its pool's audit."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -27,18 +27,18 @@ from fair_allocator.events import (
 )
 
 WINDOW: Final = 10_000
-"""Over how many answers of a pool request ids are compared; about 300 bytes each."""
+"""How many answers of a pool are remembered, to find a repeated id; about 300 bytes each."""
 
 
 _events: TypeAdapter[Published] = TypeAdapter(
     Annotated[Published, Field(discriminator="type")], config=ConfigDict(cache_strings="keys")
 )
-"""Keeps no cache of strings: ids do not repeat, and a cache would only take memory."""
+"""It has no cache of strings, because ids do not repeat and a cache would only use memory."""
 
 
 @dataclass(slots=True)
 class _Partition:
-    """How far the records of a partition say their inputs had been folded."""
+    """How many inputs were folded (applied), as the records of a partition say."""
 
     whole: bool
     deliveries: Deliveries
@@ -47,7 +47,7 @@ class _Partition:
     end: int = 0
     """The offset after the last record."""
     answered: int = 0
-    """One above the offset of the last request that was answered or had to wait."""
+    """The offset after the last request that was answered or had to wait."""
     requests: int = 0
     rewards: int = 0
     controls: int = 0
@@ -56,26 +56,26 @@ class _Partition:
 class Audit:
     """Recomputes every guarantee from the records of the assignments topic.
 
-    Feed each partition's records in order; partitions may be interleaved in any way. Memory grows
-    with the pools and their arms, not with the log. A record that is delivered again counts once.
-    If the copy differs, it is an offence.
+    Feed the records of each partition in order. Records of different partitions may be mixed. The
+    memory grows with the pools and their arms, not with the log. A record that is delivered twice
+    counts once. If the second one differs, this is an offence.
 
     Parameters
     ----------
     window
-        Over how many answers of a pool request ids are compared. It should not exceed what
-        the service remembers: beyond that, an id may rightly be answered anew.
+        How many answers of a pool are remembered, to find an id that is used twice. It should not
+        exceed what the service remembers, because the service may answer an older id again.
     whole
-        Whether the log has its beginning. With None, a partition has it if its first record is at
-        offset 0. Without the beginning, records before a pool's first complete epoch record are
-        not covered. In a whole log, such records are an offence.
+        Whether the log is complete from its beginning. With None, a partition is complete if its
+        first record is at offset 0. If it is not complete, records before a pool's first complete
+        epoch record are not audited. In a whole log, such records are an offence.
     deliveries
         How many records of a partition to look back for an earlier delivery.
     heads
-        Known heads of the partitions' chains; all of them must be found. If one is sealed, every
-        partition with records needs a sealed one.
+        Known heads of the partitions' chains; all of them must be found. If one head is sealed,
+        every partition with records needs a sealed head.
     partitions
-        The partitions that will be fed; None: all that there are.
+        The partitions that will be fed; None means all.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Audit:
         self._first: Offence | None = None
 
     def feed(self, partition: int | None, offset: int, value: bytes) -> None:
-        """Check the next record; without `partition`, the record itself says where it is."""
+        """Check the next record. Without `partition`, take the one that the record states."""
         self._records += 1
         self._place = partition, offset
         if partition is not None and partition not in self._partitions:
@@ -156,10 +156,10 @@ class Audit:
             pool.removed(event)
 
     def finish(self, *, trimmed: Collection[int] = (), partial: bool = False) -> Report:
-        """Check the chains against all known heads, after the last record; return the report.
+        """Check the chains against all known heads, and return the report.
 
-        `trimmed` are the partitions whose beginning is gone, according to the log. With `partial`
-        the beginning may be missing although it is sealed.
+        Call it after the last record. `trimmed` are the partitions whose beginning is gone,
+        according to the log. With `partial`, the beginning may be missing even if it is sealed.
         """
         sealed = {head.partition for head in self._heads if head.sealed}
         known = {head.partition for head in self._heads}
@@ -186,9 +186,9 @@ class Audit:
         )
 
     def chain_heads(self) -> dict[int, tuple[int, str]]:
-        """Return, by partition, how many records its chain covers and the chain, where it has one.
+        """Return by partition how many records its chain covers, and the chain.
 
-        Trust them only if no offence was found.
+        Partitions without a chain are left out. Trust the result only if no offence was found.
         """
         heads = {number: seen.chain.head() for number, seen in self._partitions.items()}
         return {number: head for number, head in heads.items() if head is not None}
@@ -204,7 +204,7 @@ class Audit:
         )
 
     def _offend_in_chain(self, partition: int, offset: int, sentence: str) -> None:
-        """Note an offence at another place than the record that shows it."""
+        """Note an offence of a chain. Its place may differ from the record that reveals it."""
         self._place = partition, offset
         self._offend(None, sentence)
 
@@ -215,9 +215,9 @@ class Audit:
         return pool
 
     def _fold(self, event: Caused, seen: _Partition) -> None:
-        """Check that inputs are folded in their order, and each request answered once.
+        """Check that inputs are folded in order, and that each request is answered once.
 
-        A request that was refused is in the dead letters, which are not read here.
+        Refused requests are in the dead letters, which the audit does not read.
         """
         folded = event.folded
         requests, rewards, controls = folded.requests, folded.rewards, folded.controls
@@ -267,7 +267,7 @@ def _round(event: Published) -> int | None:
 
 
 def _reason(error: ValidationError) -> str:
-    """Return what is wrong in one printable line, whatever the record holds."""
+    """Return what is wrong as one printable line, even if the record contains odd characters."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     text = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
     return text[:200] if text.isprintable() else ascii(text[:200])
@@ -276,9 +276,9 @@ def _reason(error: ValidationError) -> str:
 def audit_ndjson(
     lines: Iterable[bytes], *, window: int = WINDOW, whole: bool = True, heads: Sequence[Head] = ()
 ) -> Report:
-    """Audit lines of text, each the value of a record, such as standard input.
+    """Audit lines of text, such as standard input. Each line is the value of a record.
 
-    A record's partition is the one it states, its offset the number of its line, from 1 on.
+    The record states its partition. Its offset is the number of its line, from 1 on.
     """
     audit = Audit(window=window, whole=whole, heads=heads)
     for number, line in enumerate(lines, start=1):

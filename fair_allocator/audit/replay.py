@@ -1,18 +1,18 @@
-"""Deciding everything again from the inputs, and comparing it with what was published.
+"""Decides everything again from the inputs, and compares it with what was published.
 
-Unlike the rest of the audit this does run the allocator's own code: it shows that the published
-decisions depend on the inputs, the configuration and the seed, and on nothing else. The order in
-which the input topics were interleaved is taken from the published records themselves.
+Unlike the rest of the audit, the replay runs the allocator's own code. It shows that the published
+decisions depend only on the inputs, the configuration and the seed. To *fold* an input means to
+apply it to the state. The published records say in which order inputs of different topics were
+folded.
 
-A request may be decided long after it was read, or be refused after it was answered or has waited.
-So the replay also folds requests that were refused at once. It leaves out those that were refused
-before a pool looked at them, because that may depend on limits and on the time of day. The place of
-a refused input among the rewards is not published. An input that no pool looked at changed nothing,
-so the replay skips it first. It folds the others in the order of their times, as a poll returns
-them.
+Some inputs were refused. If no pool looked at an input, it changed nothing, so the replay skips it.
+Such a refusal may depend on limits or on the time of day, and could not be repeated. If a pool
+refused a request, the replay folds it. The published records do not say in which order refused
+requests and rewards were folded. So the replay folds these in the order of their timestamps, as a
+poll returns them.
 
-Releases before 0.2 refused the requests of a paused pool, and published where every arm stands
-after every control. Such a record is compared with where the arms stand now.
+Releases before 0.2 refused the requests of a paused pool. They also published the standing of every
+arm after every control. The replay compares such a record with the current standing of the arms.
 """
 
 import json
@@ -42,12 +42,12 @@ BY_ITSELF: Final = frozenset(
         Refusal.NO_MEMORY,
     )
 )
-"""Why an input is refused before a pool looks at it."""
+"""The reasons for which an input is refused before a pool looks at it."""
 
 _FOLDED: Final = re.compile(rb'"folded":\s*\{\s*"requests":\s*(\d+)')
 
 Progress = Callable[[int], None]
-"""Called with the number of further published records that were compared."""
+"""Called with the number of published records that were compared since the last call."""
 
 Finished = Callable[[Shard], None]
 """Called with each partition's shard after it has folded all inputs."""
@@ -55,7 +55,7 @@ Finished = Callable[[Shard], None]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first published record that deciding again does not reproduce."""
+    """The first published record for which the replay decides differently."""
 
     partition: int
     offset: int
@@ -85,7 +85,9 @@ def replay(
     progress: Progress = lambda _count: None,
     finished: Finished = lambda _shard: None,
 ) -> Replay:
-    """Decide every partition again; `pools` are the file's: settings and fingerprint by name.
+    """Decide every partition again.
+
+    `pools` are the pools of the configuration file: settings and fingerprint by name.
 
     Raises
     ------
@@ -139,7 +141,7 @@ class _Partition:
                 self._shard.take_up(name, pool, fingerprint)
 
     def compare(self, record: Record) -> str | None:
-        """Decide up to a published record; return how it differs, None if it does not."""
+        """Decide up to a published record; return how the result differs, None if it is equal."""
         published = json.loads(record.value or b"null")
         self._collect()
         if not self._decided:
@@ -150,7 +152,7 @@ class _Partition:
             return None
         published.pop("redelivered", None)
         again = json.loads(decided or b"null")
-        if again == published:  # the same in other words is what another release wrote
+        if again == published:  # another release may write the same JSON differently
             self._decided.popleft()
             return None
         if published["type"] == "epoch" and published["complete"]:
@@ -160,9 +162,10 @@ class _Partition:
         return _difference(again, published)
 
     def _compare_standing(self, published: Mapping[str, Any], again: Any) -> str | None:
-        """Compare the published standing of arms with where they stand now.
+        """Compare the published standing of arms with their current standing.
 
-        Other releases publish it at other times. Drop what this release publishes instead.
+        Other releases publish the standing at other times. If this release publishes another record
+        instead, drop that record.
         """
         hosted = self._shard.table.hosted(published["pool"])
         instead = again is not None and again["type"] in ("control", "epoch")
@@ -199,8 +202,8 @@ class _Partition:
     def _fold_up_to(self, published: Mapping[str, Any]) -> None:
         """Fold the inputs that were folded before this record was published.
 
-        The record's own cause comes last: a request or a control or, if there is neither, a reward
-        or a decline, or time.
+        The input that caused the record comes last. This is a request or a control, if there is
+        one. Otherwise it is a reward, a decline, or the passing of time.
         """
         before: list[list[Record]] = []
         causes: list[Record] = []
@@ -226,7 +229,7 @@ class _Partition:
     def _refusal_of(self, record: Record) -> Refusal | None:
         """Return why an input was refused when it was read."""
         if record.topic == "requests" and record.offset in self._taken:
-            return None  # refused later, if at all
+            return None  # the request was read; if it was refused, then later
         return self._refusals.get((record.topic, record.offset))
 
     def _fold(self, record: Record) -> None:
@@ -237,19 +240,19 @@ class _Partition:
             self._shard.fold([record], record.timestamp)
 
     def _is_nothing(self, record: Record) -> bool:
-        """Tell whether an input was refused without changing anything, in any state."""
+        """Tell whether an input was refused and could not have changed anything."""
         reason = self._refusal_of(record)
         return reason in BY_ITSELF or (reason is not None and record.topic == "controls")
 
     def _was_refused_while_paused(self, record: Record) -> bool:
-        """Tell whether a request was refused by a pool that would let it wait today."""
+        """Tell whether a pool refused a request that this release would let wait."""
         if self._refusal_of(record) is not Refusal.PAUSED:
             return False
         hosted = self._shard.table.hosted(json.loads(record.value or b"")["pool"])
         return hosted is None or hosted.hosting.when_busy == "wait"
 
     def _collect(self) -> None:
-        # A record that time is held back may be published before any fold, when a cut is empty.
+        # `cut` returns nothing before the first fold, but `hold_back` may already have published.
         for outgoing in (*self._shard.cut(), *self._shard.take_published()):
             if outgoing.topic == "assignments" and not _is_checkpoint(outgoing.value):
                 self._decided.append(outgoing.value)
@@ -258,8 +261,8 @@ class _Partition:
 def _is_checkpoint(value: bytes | None) -> bool:
     """Tell whether a record is a checkpoint.
 
-    The chain says where checkpoints must be. Deciding again cannot: in a log that an older release
-    has begun, the first one comes later.
+    The replay ignores checkpoints, and the audit of the chain checks them. If an older release
+    began the log, the replay would expect them at other places.
     """
     said = value or b""
     return b'"checkpoint"' in said and json.loads(said)["type"] == "checkpoint"
@@ -268,7 +271,7 @@ def _is_checkpoint(value: bytes | None) -> bool:
 def _taken(
     client: LogClient, partition: int, refusals: Mapping[tuple[str, int], Refusal]
 ) -> set[int]:
-    """Return the requests with a dead letter that also have a published record of being read."""
+    """Return the requests that have a dead letter, but also a record that a pool read them."""
     offsets = {offset for topic, offset in refusals if topic == "requests"}
     taken: set[int] = set()
     if offsets:
@@ -282,7 +285,7 @@ def _taken(
                 own = event.get("request_offset", offset) == offset
                 kinds = ("assignment", "waiting", "refused")
                 if event["type"] in kinds and (own or event.get("repeat")):
-                    taken.add(offset)  # extra ones do no harm
+                    taken.add(offset)  # offsets without a dead letter do no harm
     return taken
 
 
@@ -294,7 +297,7 @@ class _Input:
         self._next: Record | None = next(self._records, None)
 
     def up_to(self, position: int | None) -> Iterator[Record]:
-        """Return the records that were not read yet, below a position; all for None."""
+        """Return the unread records below a position; with None, all unread records."""
         while self._next is not None and (position is None or self._next.offset < position):
             yield self._next
             self._next = next(self._records, None)

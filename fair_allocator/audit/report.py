@@ -14,9 +14,9 @@ class Offence:
     Attributes
     ----------
     partition, offset
-        The record; the partition is None where a line of text could not be read.
+        The place of the record. The partition is None if a line of text could not be read.
     pool, round, arm
-        What it is about, as far as that applies.
+        What the offence is about; None if it does not apply.
     sentence
         What is wrong.
 
@@ -43,30 +43,30 @@ class Offence:
 
 @dataclass(frozen=True, slots=True)
 class PoolRow:
-    """What was seen of a pool.
+    """What the audit found out about a pool.
 
     Attributes
     ----------
     rounds, forced, learned
-        Rounds audited, and how many of their picks served a quota or were the learner's.
+        The number of rounds audited, of picks that fairness forced, and of picks by the learner.
     unpromised
-        Rounds audited under rule "none", which promises nothing: fairness was not checked.
+        How many rounds were under rule "none". It promises nothing, so fairness was not checked.
     repeats
-        Answers published again, which count nothing.
+        How many answers were published again. They count for no arm.
     waited
-        How often a request had to wait, since nobody could take it or the pool was paused.
+        How often a request had to wait, because no arm could take it or the pool was paused.
     uncovered
-        Assignments before the first complete epoch record of a log without its beginning.
+        If the log's beginning is gone: assignments before the pool's first complete epoch record.
     epochs
-        Epochs in force over these rounds.
+        How many epochs were in force over these rounds.
     rule, bound, bank
-        In force at the end; None if the pool was removed, or nothing of it is covered.
+        What is in force at the end. None if the pool was removed, or no part of it was audited.
     worst, tolerated
-        The shortfall that came closest to its bound, or went furthest beyond it, and that bound.
+        The shortfall that came closest to its bound or exceeded it most, and that bound.
     longest_gap
-        The longest wait of an arm with a quota for a pull, in slots of requests that it could take.
+        The longest wait for a pull of an arm with a quota, in slots of requests that it could take.
     offences
-        How many were found.
+        How many offences were found.
     """
 
     pool: str
@@ -107,9 +107,10 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The verdict on a log: `offences` is how many were found, `first` the first of them.
+    """The verdict on a log.
 
-    Of the `records`, those `redelivered` were the same as one before, and count for nothing.
+    `offences` is the number of offences, and `first` has the first of them. `redelivered` is how
+    many of the `records` were copies of earlier ones. Copies count for nothing.
     """
 
     records: int
@@ -129,8 +130,8 @@ class Report:
     def joined(cls, reports: Sequence["Report"]) -> "Report | None":
         """Join the reports on single partitions, in their order.
 
-        Returns None if a pool is in several partitions. That is an offence, and only a pass over
-        all partitions can name its place.
+        Return None if a pool is in several partitions. That is an offence, and only one pass over
+        all partitions can find its place.
         """
         pools = tuple(row for report in reports for row in report.pools)
         if len({row.pool for row in pools}) < len(pools):

@@ -1,7 +1,7 @@
 """Seals: the heads of all chains at some moment, signed with Ed25519.
 
-A seal is one JSON object on one line. The signature covers the object without its signature, with
-sorted keys, no spaces, and ASCII only. So anyone can check it with any library.
+A seal is one JSON object on one line. The signature covers the rest of the object, written with
+sorted keys, without spaces, and in ASCII. So anyone can check it with any library.
 """
 
 import json
@@ -24,7 +24,7 @@ VERSION: Final = 1
 
 
 class BadSeal(FairAllocatorError):
-    """A seal is damaged, forged, or of another key."""
+    """A seal is damaged, forged, or signed with another key."""
 
     exit_code: ClassVar[int] = 1
 
@@ -38,7 +38,7 @@ class SealedHead(BaseModel):
 
 
 class Seal(BaseModel):
-    """The heads of all partitions, the public key, and the signature, both in base64."""
+    """The heads of all partitions, with the public key and the signature in base64."""
 
     type: Literal["seal"] = "seal"
     version: Literal[1] = VERSION
@@ -57,7 +57,7 @@ class Seal(BaseModel):
 
 
 def _library() -> ModuleType:
-    """Return the module with the keys; it is an extra."""
+    """Return the module that signs. It is installed only with an extra of this package."""
     try:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
@@ -70,7 +70,7 @@ def _library() -> ModuleType:
 def new_key(path: str) -> str:
     """Write a new private key to a file that only its owner may read; return the public key.
 
-    Raises OSError if the file is there already, or cannot be written.
+    Raises OSError if the file already exists or cannot be written.
     """
     key: Ed25519PrivateKey = _library().Ed25519PrivateKey.generate()
     from cryptography.hazmat.primitives import serialization
@@ -116,7 +116,7 @@ def public_key(key: "Ed25519PrivateKey") -> str:
 
 
 def sign(heads: Mapping[int, tuple[int, str]], key: "Ed25519PrivateKey") -> str:
-    """Return a seal, in one line, over the number of records and the chain of partitions."""
+    """Return a seal, as one line, over the number of records and the chain of each partition."""
     seal = Seal(
         time=datetime.now(UTC).isoformat(timespec="seconds"),
         heads=[
@@ -130,12 +130,12 @@ def sign(heads: Mapping[int, tuple[int, str]], key: "Ed25519PrivateKey") -> str:
 
 
 def read_seals(lines: Iterable[bytes], name: str, public: str) -> list[Head]:
-    """Return the heads of seals, one a line; each must be signed with the key of `public`.
+    """Return the heads in some seals, one seal per line.
 
     Raises
     ------
     BadSeal
-        If a seal is not.
+        If a seal is damaged, or is not signed with the key of `public`.
     """
     heads: list[Head] = []
     for number, line in enumerate(lines, start=1):

@@ -9,11 +9,11 @@ from fair_allocator.audit.line import Stand
 from fair_allocator.events import EpochEvent, StatedArm
 
 _NUMBER: Final = re.compile(r"[0-9]{1,999}(?:/[0-9]{1,999}|\.[0-9]{1,999})?")
-"""No sign, no exponent: "1e999999999" is short to write and fills the memory."""
+"""No sign and no exponent, because a short text such as "1e999999999" would fill the memory."""
 
 
 class Unreadable(Exception):
-    """An epoch record that makes no sense by itself, or not after the chunk before it."""
+    """An epoch record that makes no sense, or does not fit the chunk before it."""
 
     def __init__(self, sentence: str, arm: str | None = None) -> None:
         super().__init__(sentence)
@@ -34,9 +34,10 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """An epoch record: from `round` on these terms are in force, and these quotas.
+    """An epoch record: from `round` on, these terms and these quotas are in force.
 
-    A statement that is not complete says which arms `left`, and may name arms that join.
+    A complete statement names every arm. Any other names the arms that changed or joined, and in
+    `left` the arms that left.
     """
 
     terms: Terms
@@ -56,11 +57,11 @@ class Chunks:
 
     @property
     def missing(self) -> int | None:
-        """The chunk that must come next; None if no record is incomplete."""
+        """The number of the chunk that must come next; None if every record is complete."""
         return None if self._begun is None else self._next
 
     def add(self, event: EpochEvent) -> Statement | None:
-        """Return the whole statement after its last chunk, None before.
+        """Add a chunk; return the whole statement if it was the last chunk, otherwise None.
 
         Raises
         ------
@@ -90,7 +91,7 @@ def _joined(one: Statement, other: Statement) -> Statement:
 
 
 def read_statement(event: EpochEvent) -> Statement:
-    """Read a record by itself."""
+    """Read one record, whether it is a chunk or not."""
     if event.round < 1:
         raise Unreadable(f"an epoch cannot begin with round {event.round}")
     if not 0 <= event.chunk < event.chunks or (event.chunks > 1 and not event.complete):
@@ -125,7 +126,7 @@ def _read_bank(event: EpochEvent) -> int | None:
 def _read_cap(
     arm: str, standing: StatedArm, quota: Fraction
 ) -> tuple[Fraction | None, Fraction | None]:
-    """Read an arm's cap and what it allows so far; either both are there or none."""
+    """Read an arm's cap and what it allows so far. Both must be there, or neither."""
     if standing.cap is None and standing.capped is None:
         return None, None
     if standing.cap is None or standing.capped is None:

@@ -1,4 +1,4 @@
-"""The sum of a pool's quotas, kept exactly while single quotas change."""
+"""The exact sum of a pool's quotas, updated when a quota changes."""
 
 from fractions import Fraction
 from typing import Final
@@ -7,7 +7,7 @@ _ONE: Final = 1 << 128
 
 
 class QuotaSum:
-    """An exact sum, kept by denominator, so that no common denominator is needed.
+    """An exact sum. It has one part per denominator, so that no common denominator is needed.
 
     >>> total = QuotaSum()
     >>> total.add(Fraction(2, 3)), total.is_above_one()
@@ -20,7 +20,7 @@ class QuotaSum:
         self._sums: dict[int, int] = {}
 
     def add(self, quota: Fraction) -> None:
-        """Add a quota; a negative one removes it again."""
+        """Add a quota. To remove it again, add its negative."""
         total = self._sums.pop(quota.denominator, 0) + quota.numerator
         if total:
             self._sums[quota.denominator] = total

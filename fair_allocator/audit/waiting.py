@@ -1,7 +1,8 @@
 """The waiting requests of a partition, each of which may be answered at most once.
 
-A request that waited in vain becomes a dead letter. The audit does not read dead letters, so it
-cannot tell such a request from one that still waits. It forgets the oldest when there are too many.
+A request that waits too long becomes a dead letter. The audit does not read dead letters, so it
+cannot tell such a request from one that still waits. So it forgets the oldest if there are too
+many.
 """
 
 from typing import Final
@@ -9,13 +10,14 @@ from typing import Final
 from fair_allocator.events import AssignmentEvent, WaitingEvent
 
 MOST: Final = 100_000
-"""How many requests that wait are remembered, at about 300 bytes each."""
+"""How many waiting requests are remembered, at about 300 bytes each."""
 
 
 class WaitingRequests:
-    """The requests that wait, by offset and by the arm to be replaced.
+    """The waiting requests, by offset and by the arm to be replaced.
 
-    `has_all` says whether the log has its beginning, so that no request can wait unseen.
+    `has_all` says whether the log is complete from its beginning. If so, every waiting request is
+    known.
     """
 
     def __init__(self, *, has_all: bool, most: int = MOST) -> None:
@@ -24,7 +26,10 @@ class WaitingRequests:
         self._waiting: dict[tuple[int, str | None], tuple[str, str]] = {}
 
     def add(self, event: WaitingEvent, answered: int) -> str | None:
-        """Add a waiting request, after those below `answered`; return what is wrong with it."""
+        """Add a waiting request; return what is wrong with it.
+
+        All requests below the offset `answered` have already been answered or had to wait.
+        """
         offset, read = event.request_offset, event.folded.requests
         place = offset, event.instead_of
         if event.repeat:
@@ -46,9 +51,9 @@ class WaitingRequests:
         return None
 
     def answer(self, event: AssignmentEvent, offset: int) -> str | None:
-        """Note the answer to a request that was read before; return what is wrong with it.
+        """Note the answer to a request that was read earlier; return what is wrong with it.
 
-        A request that is decided again need not have waited.
+        A request that is decided again may be answered without having waited.
         """
         if offset >= event.folded.requests:
             return f"answers the request at {offset} before it was read"

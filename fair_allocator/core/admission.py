@@ -9,18 +9,18 @@ from fair_allocator.core.quotas import compare_sum_to_one
 from fair_allocator.core.safety import Line, is_safe
 
 PROMPT: Final = 256
-"""Up to this many arms, everything wanted is tried each time, one by one if needed."""
+"""Up to this many arms, each attempt tests everything wanted, one part at a time if needed."""
 
 ATTEMPTS: Final = 16
-"""With more arms, at most this many states are tested each time that a change is tried."""
+"""With more arms than that, one attempt tests at most this many states."""
 
 
 class Admission:
-    """The parts of a change that come into force when it is tried on the current state.
+    """The parts of a change that can come into force in the current state.
 
-    If everything together is safe, all of it. Otherwise first the quotas, one by one in order, as
-    far as they are safe together and sum to at most 1. Then the bank. Then the bound, as low as it
-    can go.
+    If the whole change is safe, all of it comes into force. Otherwise the parts are tried in this
+    order. First come the quotas, one by one: each must be safe with those before it, and their sum
+    must stay at most 1. Then comes the bank. Last comes the bound, lowered as far as it can go.
 
     Attributes
     ----------
@@ -62,7 +62,8 @@ class Admission:
     def _admit(self, more: list[int]) -> None:
         """Admit the quotas of `more`, in order, that are safe with those already admitted.
 
-        Quotas that are safe together are safe one by one, so a safe part needs one test.
+        If several quotas are safe together, each of them is safe alone. So one test is enough for
+        a group that is safe.
         """
         if not more or (self.tests >= ATTEMPTS and len(self._lines) > PROMPT):
             return
@@ -76,7 +77,10 @@ class Admission:
             self._admit(more[len(more) // 2 :])
 
     def _lowest(self, steps: int) -> int:
-        """Return how far the bound can come down; if it is safe, fewer steps are safe too."""
+        """Return by how many steps the bound can come down.
+
+        If a number of steps is safe, every smaller number is safe too.
+        """
         safe = 0
         while safe < steps:
             self.steps = (safe + steps + 1) // 2
@@ -93,7 +97,7 @@ class Admission:
         return compare_sum_to_one(quotas) <= 0
 
     def _is_safe(self) -> bool:
-        """Tell whether the state is safe with what is admitted."""
+        """Tell whether the state is safe with the parts admitted so far."""
         self.tests += 1
         lines = list(self._lines)
         for arm in self.quotas:

@@ -1,4 +1,4 @@
-"""The eligible arms of a request as all but a few."""
+"""The eligible arms of a request, given as "all except these"."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from fair_allocator.core.errors import InvalidRequest, shown
 
 
 class AllBut:
-    """All arms of a pool but these, as the `eligible` of a request.
+    """All arms of a pool except these: a value for `eligible` of a request.
 
     >>> AllBut(["bob", "ann"])
     AllBut(['ann', 'bob'])
@@ -36,7 +36,7 @@ class AllBut:
 
 
 def is_names(names: object) -> bool:
-    """Tell whether something can hold names: a text is one name, not a collection of letters."""
+    """Tell whether a value is a collection of names. A single text is not: it is one name."""
     if isinstance(names, str | bytes | Mapping | AllBut) or not isinstance(names, Iterable):
         return False
     try:

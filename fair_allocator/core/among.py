@@ -1,4 +1,4 @@
-"""Which arms a learner may choose among: few that are named, or all but a few."""
+"""Which arms a learner may choose among: a few named arms, or all except a few."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
@@ -11,28 +11,28 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _NOBODY: Final[set[int]] = set()
-"""No arms. It is shared to save time and memory, so nothing may be added to it."""
+"""No arms. All objects share this one set to save time and memory, so never add to it."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Among:
     """The arms that one request may be given to, as indices into the pool's arms.
 
-    A learner can ask for its length, whether it has an arm, and go through it in ascending
-    order, or take it as numpy arrays. A learner that wants to be fast looks at how the set is
-    given, too.
+    A learner can ask for the length, ask whether an arm is in the set, iterate over the arms in
+    ascending order, or get them as numpy arrays. A fast learner can also use the attributes: they
+    show whether the set names its arms or leaves some out.
 
     Attributes
     ----------
     size
         How many arms the pool has.
     named
-        The arms, ascending, where they are given one by one; None where it is all arms but some.
+        The arms in ascending order, if the request names them; None if it is all arms except some.
     away
-        Arms left out for more than this request: asleep or busy. The learner was told of each
-        of them by `Learner.present`. Empty if `named`.
+        The arms left out because they are asleep or busy. The pool has told the learner of each of
+        them by `Learner.present`. Empty if `named` is given.
     extra
-        Arms left out for this request only. Empty if `named`.
+        The arms left out for this request only. Empty if `named` is given.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class Among:
         return f"Among({self.size}, away={self.away}, extra={self.extra})"
 
     def copy(self) -> "Among":
-        """Return the same set, for code that may change what it is given."""
+        """Return a copy, for code that may change the set."""
         copy = Among(self.size, None if self.named is None else list(self.named))
         copy.away, copy.extra = set(self.away), set(self.extra)
         return copy
@@ -99,7 +99,7 @@ class Among:
         return Among(self.size, None, self.away, self.extra | out)
 
     def mask(self) -> "npt.NDArray[np.bool_]":
-        """Return for every arm of the pool whether it is in, as a numpy array."""
+        """Return a numpy array that says for every arm of the pool whether it is in the set."""
         import numpy as np  # here, since most pools never need it and it is slow to load
 
         if self.named is not None:
@@ -112,7 +112,7 @@ class Among:
         return mask
 
     def indices(self) -> "npt.NDArray[np.intp]":
-        """Return the arms, ascending, as a numpy array."""
+        """Return the arms in ascending order, as a numpy array."""
         import numpy as np
 
         if self.named is not None:

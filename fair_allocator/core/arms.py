@@ -1,11 +1,11 @@
 """What a pool knows of each arm, in columns: counts, rewards, and the line of its entitlement.
 
-An arm's entitlement is the line ``D = (base + slope * own) / unit`` in integers of the arm's own
-unit. Here `own` is the arm's own clock: the slots of all requests that it was eligible for. The
-pool has one clock for all arms, and each arm knows how many of its slots it has missed. In a plain
-pool no arm misses any, and every clock shows the round. A change of quota bends the line but keeps
-its value, so nothing owed is lost. `unit` is the least common denominator of the value so far and
-the quota in force.
+An arm's entitlement D is the line ``(base + slope * own) / unit``, with four integers. `own` is the
+arm's own clock: it counts the slots of all requests that the arm was eligible for. The pool
+has one clock for all arms, and each arm has the number of slots that it has missed. In a plain pool
+no arm misses a slot, and every clock shows the round. A change of quota changes the slope of the
+line but keeps its current value, so the arm loses nothing that it is owed. `unit` is the least
+common denominator of the current value and the quota in force.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,14 +19,14 @@ from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.quotas import MAX_DENOMINATOR
 
 MAX_UNIT = 10**36
-"""Largest denominator of an entitlement: many changes between odd fractions would reach it."""
+"""Largest denominator of an entitlement. Only many changes between odd fractions can reach it."""
 
 
 SMALL: Final = 1 << 30
 """Rounds and pulls below this are multiplied directly with a line's integers.
 
-Larger ones are divided first, and the remainder is carried through. The result is the same, but no
-product outgrows a machine word, which would be slow in compiled code.
+Larger numbers are first divided into quotient and remainder. The result is the same, but every
+product fits in a machine word. Larger products would be slow in compiled code.
 """
 
 _SMALL_UNIT = MAX_UNIT // MAX_DENOMINATOR
@@ -55,7 +55,7 @@ def _newcomer(round: int, clock: int) -> tuple[int | float, ...]:
 
 
 class Departed(NamedTuple):
-    """Sums over arms that have left a pool, so that its totals never fall."""
+    """Sums over the arms that have left a pool. With them, the pool's totals never fall."""
 
     forced: int
     observed: int
@@ -76,7 +76,8 @@ class Departed(NamedTuple):
     def from_state(cls, sums: list[Any], rounds: int, arms: "Arms") -> "Departed":
         """Return the sums of a state.
 
-        Version 1 has no pulls. There every round is one pull, of an arm that is here or has left.
+        Version 1 does not store the pulls. There every round is one pull. So the arms that left got
+        all the pulls that the present arms did not get.
         """
         forced, observed, total = sums[:3]
         pulls = sums[3] if len(sums) > 3 else rounds - sum(arms.pulls)
@@ -84,12 +85,15 @@ class Departed(NamedTuple):
 
 
 def _named(names: tuple[str, ...]) -> tuple[list[str], dict[str, int]]:
-    """Return names as a list, and the way back from a name to its place."""
+    """Return the names as a list, and a mapping from each name to its index."""
     return list(names), {name: arm for arm, name in enumerate(names)}
 
 
 SHARED: Final = 64
-"""Up to so many arms, pools with the same names share them: there may be many such pools."""
+"""Up to this many arms, pools with the same arm names share one list of them.
+
+Pools made from one template have the same names, and there may be many such pools.
+"""
 
 _shared: Final = lru_cache(maxsize=1_000)(_named)
 
@@ -103,25 +107,25 @@ class Arms:
     Attributes
     ----------
     names, index
-        The arms in order, and the way back from a name to its index. Never changed in place.
+        The arms in order, and a mapping from each name to its index. Never changed in place.
     joined
-        The first round an arm took part in: a name that comes back is a new arm.
+        The first round in which the arm took part. An arm that leaves and joins again is a new arm.
     pulls, forced
-        Rounds given to the arm, counted when it is assigned, and those of them in which it had
-        to be served.
+        How many rounds the arm was given, counted at the assignment, and how many of these the
+        fairness rule forced.
     observed, total
-        Rewards that came in, and their sum.
+        The number of rewards received, and their sum.
     pending
         Assignments still waiting for their reward.
     base, slope, unit
         The line of the arm's entitlement, over its own clock.
     missed
-        Slots of the pool's clock that the arm was not eligible for; negative if
-        requests that named it ran ahead of the clock. Out of date while the arm is `away`.
+        The slots of the pool's clock for which the arm was not eligible. Negative if requests that
+        named the arm moved its own clock ahead of the pool's. Not valid while the arm is `away`.
     last
         The arm's own clock at its last pull.
     away
-        The arms that are asleep or busy, each with its own clock, which stands still.
+        The arms that are asleep or busy. Each has the value at which its own clock stopped.
     """
 
     __slots__ = ("away", "index", "names", *_COLUMNS)
@@ -160,25 +164,25 @@ class Arms:
                 setattr(arms, name, list(state[name]))
         arms.away = dict(state.get("away", []))
         if "last" not in state:
-            # Version 1 did not say when an arm was last pulled: its waits are counted from here.
+            # Version 1 does not store when an arm was last pulled, so waits are counted from now.
             arms.missed, arms.last = [0] * len(arms), [clock] * len(arms)
         return arms
 
     def join(self, names: Iterable[str], round: int, clock: int = 0) -> None:
-        """Begin with arms that take part from `round` on, entitled to nothing yet."""
+        """Add the first arms. They take part from `round` on, and are entitled to nothing yet."""
         self._name(names)
         for name, value in zip(_COLUMNS, _newcomer(round, clock), strict=True):
             setattr(self, name, [value] * len(self.names))
 
     def _name(self, names: Iterable[str]) -> None:
-        """Set the names; small pools with the same arms share them."""
+        """Set the names. Small pools with the same names share one list of them."""
         names = tuple(names)
         self.names, self.index = (_shared if len(names) <= SHARED else _named)(names)
 
     def arranged(
         self, names: Iterable[str], round: int, clock: int
     ) -> tuple["Arms", list[int | None]]:
-        """Return new columns in the order of `names`, and for each its old index or None."""
+        """Return new columns in the order of `names`, and each arm's old index (None if new)."""
         arms = Arms()
         arms.join(names, round, clock)
         kept = [self.index.get(name) for name in arms.names]
@@ -196,15 +200,15 @@ class Arms:
         return self.away[arm] if arm in self.away else clock - self.missed[arm]
 
     def leave_clock(self, arm: int, clock: int) -> None:
-        """Stop the arm's own clock: it is asleep or busy."""
+        """Stop the own clock of an arm that is asleep or busy."""
         self.away[arm] = clock - self.missed[arm]
 
     def join_clock(self, arm: int, clock: int) -> None:
-        """Let the arm's own clock go on where it stood."""
+        """Restart the arm's own clock where it stopped."""
         self.missed[arm] = clock - self.away.pop(arm)
 
     def align(self, clock: int) -> None:
-        """Count every arm by the pool's clock from here on; keep each arm's entitlement."""
+        """Make every arm's own clock equal to the pool's; each arm keeps its entitlement."""
         for arm in range(len(self)):
             missed = clock - self.own(arm, clock)
             self.base[arm] -= self.slope[arm] * missed
@@ -237,18 +241,18 @@ class Arms:
         return {name: claim for name, claim in owed.items() if claim > 0}
 
     def ahead(self, arm: int, clock: int, bound: int) -> int:
-        """Return by how much the entitlement exceeds pulls and `bound`, in the arm's unit."""
+        """Return entitlement minus pulls minus `bound`, multiplied by the arm's `unit`."""
         claims = self.unit[arm] * (self.pulls[arm] + bound)
         return self.base[arm] + self.slope[arm] * self.own(arm, clock) - claims
 
     def shortfall(self, arm: int, clock: int) -> int:
-        """Return ``floor(entitled) - pulls``: above the bound is a violation."""
+        """Return ``floor(entitled) - pulls``. A value above the bound is a violation."""
         unit, slope, own = self.unit[arm], self.slope[arm], self.own(arm, clock)
         rest = (self.base[arm] + slope * (own % unit)) // unit
         return slope * (own // unit) + rest - self.pulls[arm]
 
     def check_bend(self, arm: int, quota: Fraction) -> None:
-        """Refuse a quota that would give the arm's entitlement an unwieldy denominator."""
+        """Refuse a quota that would make the denominator of the arm's entitlement too large."""
         unit = self.unit[arm]
         if unit > _SMALL_UNIT and lcm(unit, quota.denominator) > MAX_UNIT:
             raise InvalidPool(
@@ -257,7 +261,7 @@ class Arms:
             )
 
     def bend(self, arm: int, quota: Fraction, clock: int) -> None:
-        """Let the entitlement grow by `quota` a slot from here on; keep its value."""
+        """Let the entitlement grow by `quota` per slot from now on; keep its current value."""
         own = self.own(arm, clock)
         value = self.base[arm] + self.slope[arm] * own
         common = gcd(value, self.unit[arm])
@@ -265,15 +269,16 @@ class Arms:
         wide = lcm(unit, quota.denominator)
         slope = quota.numerator * (wide // quota.denominator)
         self.base[arm] = value * (wide // unit) - slope * own
-        self.last[arm] = own  # waits are counted under the quota in force
+        self.last[arm] = own  # count the wait from the start of the new quota
         self.slope[arm] = slope
         self.unit[arm] = wide
 
     def keep_within_bank(self, arm: int, clock: int, slots: int, bank: int) -> None:
-        """Count a learner's pull only as far as it leaves the arm at most `bank` pulls ahead.
+        """Keep an arm at most `bank` pulls ahead after a pull that the learner chose.
 
-        The pull is already in `pulls` and the request on the clock. The part that does not count
-        raises the entitlement, but never above its value before the request plus the pull itself.
+        `pulls` already counts the pull, and the clock already counts the request. If the arm is
+        further ahead, this raises its entitlement by the excess. The entitlement never gets higher
+        than its value before the request plus one pull.
         """
         unit, slope = self.unit[arm], self.slope[arm]
         entitled = self.base[arm] + slope * self.own(arm, clock)
@@ -283,7 +288,10 @@ class Arms:
             self.base[arm] += least - entitled
 
     def forgive(self, arm: int, clock: int, bank: int) -> bool:
-        """Leave the arm at most `bank` pulls ahead; tell whether it was further."""
+        """Raise the entitlement of an arm that is more than `bank` pulls ahead of it.
+
+        The arm is then exactly `bank` pulls ahead. Return whether the entitlement was raised.
+        """
         excess = self.unit[arm] * -bank - self.ahead(arm, clock, 0)
         if excess <= 0:
             return False
@@ -291,6 +299,6 @@ class Arms:
         return True
 
     def mean(self, arm: int) -> float | None:
-        """Return the mean of the observed rewards, None while there is none."""
+        """Return the mean of the observed rewards, None if there is no reward yet."""
         observed = self.observed[arm]
         return self.total[arm] / observed if observed else None

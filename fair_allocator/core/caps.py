@@ -1,10 +1,10 @@
-"""Most shares: how often the learner may choose an arm.
+"""Caps: the maximum share of each arm, which limits how often the learner may choose it.
 
-An arm with the cap u accrues u for every slot of the requests that it is eligible for, at most 1 a
-request, as it accrues its quota. The learner may choose it while its pulls are below what it has
-accrued, this request's part included. So its pulls never exceed that, rounded up, except for
-pulls that fairness had to serve ahead of time. Fairness itself never needs more than a cap
-allows: a cap is at least the quota.
+An arm with the cap u has an allowance, which grows like the entitlement. Every slot of a request
+that the arm is eligible for adds u, but one request adds at most 1. The learner may choose the
+arm while its pulls are below the allowance, with this request included. So the pulls never exceed
+the allowance rounded up. The only exception is a pull that fairness had to give ahead of time. In
+the long run fairness fits within the cap, because a cap is at least the quota.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ from fair_allocator.core.quotas import Number, parse_number, readable
 def parse_caps(
     caps: Mapping[str, Number] | Any | None, quotas: Mapping[str, Fraction]
 ) -> dict[str, Fraction]:
-    """Read the caps of a pool: each at least its arm's quota, together at least 1."""
+    """Read the caps of a pool. Each is at least its arm's quota, and their sum is at least 1."""
     if caps is None:
         return {}
     if not isinstance(caps, Mapping):
@@ -59,11 +59,12 @@ class Caps:
     ) -> None:
         self._arms = arms
         self.shares = {arms.index[name]: share for name, share in shares.items()}
-        # Each as (base, slope, unit), over the arm's own clock.
+        # Each allowance as a line (base, slope, unit) over the arm's own clock.
         self._lines: dict[int, tuple[int, int, int]] = {}
         levels = {arm: self._level(arm, clock, before) for arm in self.shares}
         if len(levels) == len(arms) and sum(levels.values()) < sum(arms.pulls):
-            # Arms with room have left: start where the others stand, or no arm might be free.
+            # The arms below their cap have left the pool. Raise the other allowances to the pulls,
+            # or no arm might be free.
             levels = {arm: max(level, Fraction(arms.pulls[arm])) for arm, level in levels.items()}
         for arm, share in self.shares.items():
             if lcm(share.denominator, levels[arm].denominator) > MAX_UNIT:
@@ -75,7 +76,10 @@ class Caps:
         self._look_around(clock)
 
     def _level(self, arm: int, clock: int, before: "Caps | None") -> Fraction:
-        """Return what an arm has accrued; without an earlier cap, as much as it was given."""
+        """Return an arm's allowance so far.
+
+        An arm without an earlier cap starts at its pulls, or at its entitlement if this is more.
+        """
         arms = self._arms
         if before is not None:
             was = before._arms.index.get(arms.names[arm], -1)
@@ -86,7 +90,7 @@ class Caps:
 
     def _look_around(self, clock: int) -> None:
         self._full = {arm: None for arm in self._lines if not self._has_room(arm, clock, 0)}
-        # Arms whose accrual a request with several slots may have to limit, steepest first.
+        # Largest cap first. Only for large caps, several slots at once allow more than one pull.
         self._steep = sorted(self.shares, key=lambda arm: (-self.shares[arm], arm))
 
     def _has_room(self, arm: int, clock: int, slots: int) -> bool:
@@ -96,7 +100,7 @@ class Caps:
         return self._arms.pulls[arm] * unit < accrued
 
     def stand(self, arm: int, clock: int) -> tuple[Fraction | None, Fraction | None]:
-        """Return an arm's cap and how many pulls it has accrued; None twice if it has none."""
+        """Return an arm's cap and its allowance so far; both are None if it has no cap."""
         if arm not in self.shares:
             return None, None
         base, slope, unit = self._lines[arm]
@@ -122,13 +126,13 @@ class Caps:
                     if arm in eligible:
                         self._lines[arm] = base - (slope * slots - unit), slope, unit
                 elif eligible.named is None:
-                    break  # the others are less steep
+                    break  # the caps of the other arms are smaller
         for arm in pulled:
             if arm in self._lines and not self._has_room(arm, clock, 0):
                 self._full[arm] = None
 
     def state(self) -> list[list[Any]]:
-        """Return all of it as plain data."""
+        """Return the caps as plain data."""
         return [[arm, str(self.shares[arm]), *self._lines[arm]] for arm in sorted(self._lines)]
 
     @classmethod

@@ -1,10 +1,10 @@
 """Checks of a pool's state, made before the pool is built from it.
 
-A state may come from a file that somebody wrote by hand. So everything is checked: its types, its
-ranges, and that its numbers fit each other. `check_promise` comes last, when the lines of the arms
-can be trusted: it checks that the promise can be kept from this state.
+Somebody may have written the state by hand. So everything is checked: types, ranges, and that the
+numbers agree with each other. `check_promise` comes last, because it trusts the lines of the arms.
+It checks that the promise can be kept from this state.
 
-Every check looks at each number a fixed number of times. An error names the key and the value.
+The time of a check grows only linearly with the state. An error names the key and the value.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from fair_allocator.core.requests import RewardOutcome
 from fair_allocator.core.safety import Line, is_unsafe
 
 MOST: Final = 10**18
-"""Most rounds of a pool, and most of whatever is counted in rounds."""
+"""The largest number of rounds of a pool, and of everything that is counted in rounds."""
 
 _LATER: Final = frozenset(outcome.value for outcome in RewardOutcome)
 _REASONS: Final = ("fairness", "learner")
@@ -40,7 +40,7 @@ _SINCE_2: Final = {
     "arms": ("missed", "last", "away"),
     "fairness": ("requests", "bank", "pause"),
 }
-"""Keys that a state of version 1 does not have, by their place."""
+"""The keys that a state of version 1 does not have, by the mapping that they belong to."""
 
 
 def check_state(state: Mapping[str, Any]) -> None:
@@ -72,7 +72,7 @@ def check_state(state: Mapping[str, Any]) -> None:
 
 
 def _require_keys(state: Mapping[str, Any]) -> None:
-    """Refuse a newer state without the keys that only version 1 may leave out."""
+    """Refuse a state above version 1 if a key is missing that only version 1 may leave out."""
     for place, keys in _SINCE_2.items():
         found = mapping_in(place, state[place]) if place else state
         for key in keys:
@@ -83,17 +83,17 @@ def _require_keys(state: Mapping[str, Any]) -> None:
 def check_promise(
     lines: Sequence[Line], in_force: str, wanted: str, bound: int, allowed: int
 ) -> None:
-    """Refuse a state from which the promise cannot be kept, or that no change explains.
+    """Refuse a state from which the promise cannot be kept, or which no pool can reach.
 
-    `in_force` and `wanted` are rules. Do not use it for states of older releases, in which changes
+    `in_force` and `wanted` are rules. Do not call this for states of older releases: there, changes
     took effect at other moments.
     """
     if in_force != wanted and (in_force == "max-deficit" or "none" in (in_force, wanted)):
         refuse("fairness.rule", f"what the configuration gives, {wanted}", in_force)
     if in_force == "none":
         return
-    # A bound stays above what is allowed only while one step less is not safe. That was last tried
-    # some requests ago, and each takes at most one pull off what an arm is owed.
+    # A bound above the allowed one comes down as soon as one step less is safe. In a large pool
+    # that was last tested `since` requests ago. Since then an arm got at most one pull per request.
     since = len(lines) * ATTEMPTS // 64 if len(lines) > PROMPT else 0
     furthest = max(-(-ahead // unit) for ahead, _, unit in lines)
     if bound > allowed and furthest < -since:
@@ -180,7 +180,7 @@ def _check_column(name: str, column: Any, count: int) -> None:
 
 
 def _check_away(away: Any, count: int, rounds: int) -> dict[int, int]:
-    """Return the own clocks of the arms that are away."""
+    """Return the value of each away arm's own clock."""
     clocks: dict[int, int] = {}
     for pair in list_in("arms.away", away):
         arm, own = list_in("arms.away", pair, 2)
@@ -191,7 +191,7 @@ def _check_away(away: Any, count: int, rounds: int) -> dict[int, int]:
 
 
 def _check_departed(state: Mapping[str, Any], arms: Mapping[str, Any], rounds: int) -> None:
-    """Check the sums over arms that left, and that every pull belongs to an arm."""
+    """Check the sums over the arms that left. Every pull must belong to an arm, present or not."""
     sums = list_in("departed", state["departed"])
     if len(sums) != 4 and (len(sums) != 3 or state["version"] > 1):
         refuse("departed", "a list of 4", sums)
@@ -227,7 +227,7 @@ def _check_fairness(fairness: Mapping[str, Any], names: list[str]) -> None:
             parse_quota(quota, names[arm])
         except FairAllocatorError as error:
             raise InvalidState(f"fairness.wanted: {error}") from None
-    allowed, bound = list_in("fairness.terms", fairness["terms"][:2], 2)  # 0.1 has a third
+    allowed, bound = list_in("fairness.terms", fairness["terms"][:2], 2)  # 0.1 wrote three
     floor = tolerance.numerator // tolerance.denominator
     whole_in("fairness.terms", allowed, floor, floor)
     whole_in("fairness.terms", bound, floor, MOST)
@@ -262,7 +262,7 @@ def _check_caps(caps: Any, arms: Mapping[str, Any], state: Mapping[str, Any], ro
 def _check_presence(
     presence: Any, requests: Any, arms: Mapping[str, Any], names: list[str]
 ) -> None:
-    """Check which arms are present; in a pool with plain requests all are."""
+    """Check which arms are present. In a pool with plain requests, all arms must be."""
     away = dict(arms.get("away", []))
     if requests == "plain":
         if presence is not None:

@@ -1,4 +1,4 @@
-"""What mypyc must know of a class beyond its code; for Python itself it changes nothing."""
+"""What mypyc must know about a class beyond its code. Without mypyc it has no effect."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -9,5 +9,5 @@ else:
     Class = TypeVar("Class", bound=type)
 
     def mypyc_attr(**_: bool) -> Callable[[Class], Class]:
-        """Return a class as it is."""
+        """Return a decorator that changes nothing."""
         return lambda decorated: decorated

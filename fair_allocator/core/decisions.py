@@ -20,7 +20,7 @@ from fair_allocator.core.texts import parse_text
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Decisions(Rewards):
-    """The deciding side of a pool; `Pool` makes it, changes it and stores it."""
+    """The part of a pool that decides. Its subclass `Pool` adds configuration and storage."""
 
     _proposals: Proposals
     _presence: Presence | None
@@ -38,16 +38,18 @@ class Decisions(Rewards):
         Parameters
         ----------
         eligible
-            The names of the arms that can take it. None means all arms, `AllBut` all but these.
-            Arms that are asleep or busy are skipped.
+            The names of the arms that can take the request. None means all arms, and `AllBut` means
+            all except some. Arms that are asleep or busy are skipped.
         slots
-            How many different arms it wants; it gets fewer if fewer are eligible.
+            How many different arms the request wants. It gets fewer if fewer are eligible.
 
         Raises
         ------
         InvalidRequest
-            If `eligible` or `slots` is not valid for this pool. It is a `NobodyFree` if every
-            arm that could take the request is asleep, busy or at its cap. Nothing is counted.
+            If `eligible` or `slots` is not valid for this pool. Nothing is counted.
+        NobodyFree
+            If every arm that could take the request is asleep, busy or at its cap. Nothing is
+            counted. This is a kind of `InvalidRequest`.
         """
         if type(request_id) is not str:
             request_id = parse_text(request_id, "a request's id", InvalidRequest)
@@ -68,8 +70,8 @@ class Decisions(Rewards):
     def propose(self, request: Request) -> Assignment:
         """Return the decision of a request without counting it, or its earlier answer.
 
-        Raises as `assign` does, and `NobodyLeft` if the request has to be decided again and was
-        already given to every eligible arm.
+        Raises the errors of `assign`. Also raises `NobodyLeft` if the request has to be decided
+        again, but every eligible arm was already given it.
         """
         known = self._requests.known.get(request.request_id)
         if known is not None and not request.instead_of:
@@ -83,8 +85,8 @@ class Decisions(Rewards):
     def count(self, made: Assignment, among: Among | None = None, instead_of: str = "") -> None:
         """Count a decision: one that was proposed just now, or one read from a journal.
 
-        In a pool with requests of any kind, `among` are the arms that could take it. The latest
-        proposal does not need it.
+        `among` are the arms that could take the request. It is needed only in pools whose requests
+        may name arms. The latest proposal does not need it.
         """
         if self._presence is None:
             self._count_plain(made)
@@ -94,13 +96,13 @@ class Decisions(Rewards):
         self._count_any(made, among, instead_of)
 
     def follow_epoch(self, epoch: int) -> None:
-        """Prepare to count a decision from a journal that was made in this epoch."""
+        """Prepare to count a decision from a journal; `epoch` is the epoch of the decision."""
         self._fairness.follow(epoch)
 
     def follow(
         self, request_id: str, arm: str, epoch: int, reason: Reason, propensity: float | None
     ) -> Assignment:
-        """Count the decision of a plain request that was made before, without deciding."""
+        """Count an earlier decision of a plain request, without deciding again."""
         self.follow_epoch(epoch)
         made = Assignment(
             request_id, arm, self.rounds + 1, self._fairness.epoch, reason, propensity
@@ -143,8 +145,8 @@ class Decisions(Rewards):
         self.rounds = round = self.rounds + 1
         self._clock = clock = passed + 1
         pulls, slope = arms.pulls[arm], arms.slope[arm]
-        # An arm's shortfall is highest just before it is pulled: checked every round, so that a
-        # broken rule shows.
+        # An arm's shortfall is highest just before it is pulled. It is checked every round, so that
+        # a broken rule shows.
         if passed < SMALL:
             shortfall = (arms.base[arm] + slope * passed) // arms.unit[arm] - pulls
         else:
@@ -225,7 +227,7 @@ class Decisions(Rewards):
         return left
 
     def _count_any(self, made: Assignment, eligible: Among, instead_of: str) -> None:
-        """Count the decision of a request among the arms that could take it."""
+        """Count the decision of a request; `eligible` are the arms that could take it."""
         arms, fairness, passed, presence = self._arms, self._fairness, self._clock, self._presence
         self.rounds = round = self.rounds + 1
         if fairness.epoch != self._peak_epoch:
@@ -276,7 +278,7 @@ class Decisions(Rewards):
     def _answer(
         self, request_id: str, round: int, epoch: int, forced: list[int], chosen: list[Choice]
     ) -> Assignment:
-        """Return the picks of a request as one answer, forced ones first."""
+        """Return the picks of a request as one answer; picks that fairness forced come first."""
         names, picks = self._arms.names, [(arm, CERTAIN) for arm in forced] + chosen
         others: list[Assignment] = []
         for place in range(1, len(picks)):
@@ -296,7 +298,7 @@ class Decisions(Rewards):
         return self._among
 
     def among(self, named: Iterable[str] | None, left_out: Iterable[str]) -> Among:
-        """Return the named arms or, for None, all present arms but `left_out`."""
+        """Return the named arms; if `named` is None, all present arms except `left_out`."""
         index, size, presence = self._arms.index, len(self._arms), self._presence
         if named is not None:
             return Among(size, [index[name] for name in named])
@@ -315,7 +317,7 @@ class Decisions(Rewards):
         )
 
     def forget_moves(self) -> None:
-        """Forget which arms came and went, since the caller has recorded it."""
+        """Forget which arms came and went. Call this after recording what `moved` returned."""
         if self._presence is not None:
             self._presence.moved.clear()
 
@@ -324,7 +326,8 @@ class Decisions(Rewards):
     def sleep(self, arm: str | Any) -> bool:
         """Make an arm ineligible until it wakes; tell whether it was awake.
 
-        Its clock stands still: it keeps what it is owed, and the learner keeps what it knows.
+        The arm's clock stops meanwhile. The arm keeps what it is owed, and the learner keeps what
+        it has learned about the arm.
         """
         presence, index = self._present(arm)
         if index in presence.asleep:
@@ -356,7 +359,7 @@ class Decisions(Rewards):
 
 
 def _slots_of(request: Request) -> int:
-    """Return how many arms a request wants; most want one, which is checked first."""
+    """Return how many arms a request wants. Most want one, so this is checked first."""
     slots = request.slots
     if type(slots) is int and slots == 1:
         return 1
@@ -364,7 +367,7 @@ def _slots_of(request: Request) -> int:
 
 
 def _refuse_more_than_plain(request: Request) -> None:
-    """Refuse what a plain request cannot ask for."""
+    """Refuse a request that names arms, wants several slots, or replaces an arm."""
     if _slots_of(request) > 1 or request.eligible is not None or request.instead_of:
         raise InvalidRequest(
             "this pool takes plain requests only: any arm, one slot; "

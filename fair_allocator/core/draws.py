@@ -1,7 +1,7 @@
 """Random numbers without a state: each is a function of (seed, pool, round, purpose).
 
-A restored or replayed pool therefore draws exactly what the first run drew, whatever happened
-in between and in whatever order it is asked.
+So a restored or replayed pool draws exactly the same numbers as the first run. It does not matter
+what happened in between, or in which order the numbers are drawn.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from fair_allocator.core.compiling import mypyc_attr
 _MASK = (1 << 64) - 1
 
 _STEP_BITS: Final = 8
-"""Purposes are below 2**8; one that needs many numbers has them at steps of that."""
+"""Purposes are numbers below 2**8. Further numbers for one purpose are 2**8 apart."""
 
 
 def _mixed(x: int) -> int:
@@ -53,11 +53,11 @@ class Draws:
         return (self._word(round, purpose) >> 11) * 2.0**-53
 
     def below(self, bound: int, round: int, purpose: int) -> int:
-        """Return an integer in ``range(bound)``, even to within bound / 2**64."""
+        """Return an integer in ``range(bound)``. All are equally likely, within bound / 2**64."""
         return self._word(round, purpose) * bound >> 64
 
     def shuffled(self, bound: int, round: int, purpose: int) -> Iterator[int]:
-        """Yield ``range(bound)`` in a random order; the first is what `below` returns."""
+        """Yield ``range(bound)`` in a random order. The first number is the one of `below`."""
         moved: dict[int, int] = {}
         for step in range(bound):
             place = step + self.below(bound - step, round, purpose + (step << _STEP_BITS))
@@ -65,12 +65,12 @@ class Draws:
             moved[place] = moved.get(step, step)
 
     def sample(self, count: int, among: Among, round: int, purpose: int) -> list[int]:
-        """Return `count` different arms of `among`, any such set with equal probability."""
+        """Return `count` different arms of `among`. Every such set is equally likely."""
         arms = among.named
         if arms is None and 2 * len(among) < among.size:
             arms = list(among)
         found: list[int] = []
-        # No generator expression here: compiled, it would go through all of them first.
+        # No generator expression here: compiled code would go through the whole range first.
         for place in self.shuffled(among.size if arms is None else len(arms), round, purpose):
             if arms is not None:
                 found.append(arms[place])

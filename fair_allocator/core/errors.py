@@ -5,7 +5,7 @@ FairAllocatorError
 ├── InvalidRequest   a request that names no usable arms or slots (a ValueError)
 │   ├── NobodyFree   every eligible arm is asleep, busy or at its cap
 │   └── NobodyLeft   every eligible arm was given the request before
-├── InvalidReward    a reward that is not a number in [0, 1], or for another arm (a ValueError)
+├── InvalidReward    a reward that is not a number in [0, 1], or names a wrong arm (a ValueError)
 └── InvalidState     plain data that does not describe a pool (a ValueError)
 """
 
@@ -31,11 +31,11 @@ class NobodyLeft(InvalidRequest):
 
 
 class InvalidReward(FairAllocatorError, ValueError):
-    """A reward is not a finite number in [0, 1], or not for this arm; nothing was counted."""
+    """A reward is not a finite number in [0, 1], or names a wrong arm; nothing was counted."""
 
 
 class LearnerWarning(UserWarning):
-    """A learner failed or chose what it must not; the pool decided without it."""
+    """A learner failed or made an invalid choice; the pool decided without it."""
 
 
 class InvalidState(FairAllocatorError, ValueError):
@@ -43,7 +43,7 @@ class InvalidState(FairAllocatorError, ValueError):
 
 
 def shown(value: object) -> str:
-    """Return a value as an error message shows it: on one line, and never too long."""
+    """Return a value as text for an error message: on one line, and never too long."""
     try:
         text = repr(value)
     except ValueError:

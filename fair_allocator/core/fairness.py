@@ -1,13 +1,14 @@
 """Which rule, quotas, bound and bank are in force, and how a change takes effect.
 
 A change says what is *wanted*. Harmless changes take effect at once: an arm leaves, a quota falls,
-a tolerance rises, a bank grows. All others take effect as soon as the state is safe with them
-(`safety`): a quota rises, an arm joins, a bound or a bank comes down. This is tested again after
-every request, in large pools after a few. No rule can keep a promise from an unsafe state.
+a tolerance rises, a bank grows. In all other changes a quota rises, an arm joins, or a bound or a
+bank comes down. These take effect as soon as the state is safe with them (see `safety`), because no
+rule can keep a promise from an unsafe state. This is tested again after every request; in large
+pools, after every few requests.
 
-Max deficit needs more than a safe state: it takes over, or goes on after a change, only when no arm
-is owed. Until then earliest deadline serves, which needs only a safe state. docs/theory.md has the
-proofs.
+The rule max deficit needs more than a safe state. After a change it serves only once no arm is
+owed. Until then the rule earliest deadline serves, which needs only a safe state. docs/theory.md
+has the proofs.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,7 +43,7 @@ Listener = Callable[[Epoch], None]
 class Wish:
     """A pool's configuration: its quotas, tolerance, rule, kind of requests and bank.
 
-    `choice` is the rule as configured, and `rule` the one that serves it.
+    `choice` is the rule as configured, such as "auto". `rule` is the rule that this stands for.
     """
 
     __slots__ = ("bank", "choice", "quotas", "requests", "rule", "tolerance")
@@ -65,7 +66,7 @@ class Wish:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Fairness:
-    """The fair side of a pool: which arm it must serve, under which rule, with which promise.
+    """The part of a pool that knows which arm to serve, by which rule, with which promise.
 
     It calls `on_epoch` whenever something new comes into force.
     """
@@ -82,7 +83,7 @@ class Fairness:
 
     @classmethod
     def begun(cls, arms: Arms, wish: Wish, on_epoch: Listener | None) -> "Fairness":
-        """Make the fair side of a new pool."""
+        """Make the fairness of a new pool."""
         fairness = cls(arms, wish, wish.rule, 0, 0)
         fairness.bound = fairness.allowed
         fairness._renew()
@@ -130,7 +131,7 @@ class Fairness:
         return forcing.pick(slot)
 
     def pulled(self, arm: int, clock: int, forced: bool) -> None:
-        """Update after a counted pull; callers may skip free pulls if there is no bank."""
+        """Update after a counted pull. Without a bank, callers may skip the learner's pulls."""
         if not forced:
             if self.bank is not None:
                 self._arms.keep_within_bank(arm, clock, 1, self.bank)
@@ -138,9 +139,10 @@ class Fairness:
             self._forcing.served(arm, clock)
 
     def follow(self, epoch: int) -> None:
-        """Prepare for a pull that was decided before, in `epoch`.
+        """Prepare to count a pull that was decided earlier, in `epoch`.
 
-        In releases before 0.2, changes took effect at other moments: their numbers may be higher.
+        In releases before 0.2, changes took effect at other moments, so `epoch` may be higher than
+        ours.
         """
         self._forcing = None
         self.epoch = max(self.epoch, epoch)
@@ -152,7 +154,7 @@ class Fairness:
     def count(
         self, eligible: Among, clock: int, slots: int, forced: list[int], chosen: list[int]
     ) -> int:
-        """Count such a request; return what the clock shows after it."""
+        """Count a request that may name arms and slots; return the pool's clock after it."""
         general = self._served_by(clock)
         return general.count(eligible, clock, slots, forced, chosen, self.bank)
 
@@ -186,7 +188,7 @@ class Fairness:
         return dict(self._wanted)
 
     def lines(self, clock: int) -> list[Line]:
-        """Return every arm as the test of a safe state sees it."""
+        """Return the line of every arm, in the form that `safety` tests."""
         arms, bound = self._arms, self.bound
         return [
             (arms.ahead(arm, clock, bound), arms.slope[arm], arms.unit[arm])
@@ -196,7 +198,7 @@ class Fairness:
     # -- plain data ---------------------------------------------------------------------------
 
     def state(self) -> dict[str, object]:
-        """Return what is in force and wanted beyond the lines in `Arms`, as plain data."""
+        """Return what is in force and wanted, as plain data. The arms' lines are in `Arms`."""
         wish = self.wish
         return {
             "choice": wish.choice,
@@ -214,7 +216,7 @@ class Fairness:
     def from_state(
         cls, arms: Arms, state: Mapping[str, Any], on_epoch: Listener | None
     ) -> "Fairness":
-        """Make the fair side that `state` wrote."""
+        """Make the fairness that `state` wrote."""
         quotas = arms.quotas()
         if compare_sum_to_one(quotas) > 0:
             raise InvalidState("arms.slope: the quotas in force sum to more than 1")
@@ -238,10 +240,10 @@ class Fairness:
     def changed(
         self, arms: Arms, wish: Wish, clock: int, round: int, on_epoch: Listener
     ) -> "Fairness":
-        """Return a new fair side for another wish (one quota for each arm of `arms`).
+        """Return a new fairness for another wish, which has one quota for each arm of `arms`.
 
-        `round` is the next to be played. This object stays as it is, and so does `arms` if the
-        change is refused. `on_epoch` is called with what is in force afterwards.
+        `round` is the next round. This object stays as it is. If the change is refused, `arms`
+        stays as it is, too. `on_epoch` is called with what is in force afterwards.
         """
         rule = wish.rule
         if "none" in (rule, self.rule) and rule != self.rule:
@@ -284,7 +286,7 @@ class Fairness:
             self._announce(admitted, clock, round)
 
     def _admit(self, clock: int) -> list[int]:
-        """Put in force what is wanted and safe; return the arms that this changed."""
+        """Put the safe parts of the wish in force; return the arms that this changed."""
         arms, bound, rule, bank = self._arms, self.bound, self.rule, self.bank
         lines, slack = self.lines(clock), self.bound - self.allowed
         nobody_owed = all(ahead + slack * unit <= 0 for ahead, _, unit in lines)
@@ -301,7 +303,7 @@ class Fairness:
         for arm in admitted:
             arms.bend(arm, self._wanted.pop(arm), clock)
         if admitted and not self._wanted:
-            self._wanted = {}  # a dictionary never shrinks
+            self._wanted = {}  # a new one, because a dictionary never shrinks
         if nobody_owed:
             self.rule = self._rule
         elif rule == "max-deficit" and (admitted or self.bound < bound):
@@ -309,11 +311,11 @@ class Fairness:
         if self.bank is not None and self.bank != bank:
             raised = {arm for arm in range(len(arms)) if arms.forgive(arm, clock, self.bank)}
             for arm in range(len(arms)):
-                arms.last[arm] = arms.own(arm, clock)  # the bank bounds waits from here on
+                arms.last[arm] = arms.own(arm, clock)  # the new bank limits waits from now on
             admitted += sorted(raised.difference(admitted))
         if admitted or (bound, rule, bank) != (self.bound, self.rule, self.bank):
             self._renew()
-        # In large pools, wait until so many requests have passed that each pays for 64 arms.
+        # In large pools, wait for some requests, so that the cost per request is at most 64 arms.
         looks = min(tests, ATTEMPTS) * len(lines)
         self._pause = looks // 64 if self.changing and len(lines) > PROMPT else 0
         return admitted
@@ -321,13 +323,13 @@ class Fairness:
     # -- epochs -------------------------------------------------------------------------------
 
     def announce(self, epochs: Iterable[Epoch]) -> None:
-        """Call the listener with the epochs of a change that is now settled."""
+        """Call the listener with the epochs of a change that was accepted."""
         for epoch in epochs:
             if self._on_epoch is not None:
                 self._on_epoch(epoch)
 
     def confirm(self, clock: int, round: int) -> None:
-        """Begin an epoch in which everything stays as it is: a change changed nothing."""
+        """Begin a new epoch with the same settings, after a change that changed nothing."""
         self._announce([], clock, round)
 
     def _announce(self, changed: Sequence[int], clock: int, round: int) -> None:
@@ -336,7 +338,7 @@ class Fairness:
             self._on_epoch(self.in_force(changed, clock, round))
 
     def secure(self, clock: int, round: int) -> None:
-        """Raise the bound to what can be kept, if an older release mistimed a change."""
+        """Raise the bound until it can be kept. In older releases, changes could break it."""
         more = 0 if self.rule == "none" else least_safe_bound(self.lines(clock))
         if more:
             self.bound += more
@@ -351,7 +353,7 @@ class Fairness:
         check_promise(self.lines(clock), self.rule, self._rule, self.bound, self.allowed)
 
     def in_force(self, named: Iterable[int], clock: int, round: int) -> Epoch:
-        """Return what is in force from `round` on, with where the named arms stand."""
+        """Return what is in force from `round` on, with the standing of the named arms."""
         arms = self._arms
         standings = {
             arms.names[arm]: Standing(arms.quota(arm), arms.entitled(arm, clock), arms.pulls[arm])

@@ -16,10 +16,10 @@ from fair_allocator.core.table import describe, html, rows
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Figures:
-    """The readable side of a pool; nothing here changes it. Figures by arm cost O(k)."""
+    """The part of a pool that only reads. A figure for each arm costs O(k), for k arms."""
 
     name: str
-    """The pool's name, which its random numbers depend on."""
+    """The pool's name. The random numbers depend on it."""
 
     rounds: int
     """Rounds played so far."""
@@ -47,19 +47,19 @@ class Figures:
     def table(self) -> list[dict[str, object]]:
         """Return one row for each arm, in order, for a dataframe, a CSV file or a notebook.
 
-        Quota, entitlement, share and mean are floats, for reading and plotting; the shortfall is
-        exact. The share is of the rounds since the arm joined.
+        Quota, entitlement, share and mean are floats, for reading and plotting. The shortfall is
+        exact. The share is the arm's pulls divided by the rounds since it joined.
         """
         return rows(self)
 
     @property
     def clock(self) -> int:
-        """The slots that have passed for all arms; in a plain pool the rounds played."""
+        """The pool's clock, in slots. In a plain pool this is the number of rounds played."""
         return self._clock
 
     @property
     def columns(self) -> Arms:
-        """The pool's own columns, for fast code: read them at once, and keep no reference."""
+        """The pool's own columns, for fast code. Read them at once, and keep no reference."""
         return self._arms
 
     @property
@@ -83,22 +83,22 @@ class Figures:
 
     @property
     def quotas_in_force(self) -> dict[str, Fraction]:
-        """The quotas in force; a change that waits takes effect after some later request."""
+        """The quotas in force. A waiting change takes effect after some later request."""
         return dict(zip(self._arms.names, self._arms.quotas(), strict=True))
 
     @property
     def tolerance(self) -> Fraction:
-        """The tolerance as configured; it is served with its floor."""
+        """The tolerance as configured. A fraction is rounded down when it is applied."""
         return self._fairness.wish.tolerance
 
     @property
     def rule(self) -> str:
-        """The rule as configured; `guarantee` has the one in force."""
+        """The rule as configured; `guarantee` has the rule in force."""
         return self._fairness.wish.choice
 
     @property
     def learner(self) -> Learner:
-        """The learner on top."""
+        """The pool's learner."""
         return self._learner
 
     @property
@@ -107,7 +107,10 @@ class Figures:
         return self._fairness.guarantee
 
     def in_force(self, names: Iterable[str] | None = None) -> Epoch:
-        """Return what is in force from the next round on, with where these arms stand, or all."""
+        """Return what is in force from the next round on, with the standing of each arm.
+
+        With `names`, it has the standing of these arms only.
+        """
         arms, caps, presence = self._arms, self._caps, self._presence
         named = range(len(arms)) if names is None else [arms.index[name] for name in names]
         epoch = self._fairness.in_force(named, self._clock, self.rounds + 1)
@@ -126,12 +129,12 @@ class Figures:
 
     @property
     def pulls(self) -> dict[str, int]:
-        """Rounds given to each arm."""
+        """How many rounds each arm was given."""
         return dict(zip(self._arms.names, self._arms.pulls, strict=True))
 
     @property
     def forced(self) -> dict[str, int]:
-        """Rounds each arm was given because it had to be served."""
+        """How many rounds each arm was given because the fairness rule forced it."""
         return dict(zip(self._arms.names, self._arms.forced, strict=True))
 
     @property
@@ -141,31 +144,31 @@ class Figures:
 
     @property
     def bank(self) -> int | None:
-        """The bank as configured; `guarantee` has the one in force."""
+        """The bank as configured; `guarantee` has the bank in force."""
         return self._fairness.wish.bank
 
     @property
     def caps(self) -> dict[str, Fraction]:
-        """The most shares of the arms that have one."""
+        """The maximum share of each arm that has a cap."""
         if self._caps is None:
             return {}
         return {self._arms.names[arm]: share for arm, share in self._caps.shares.items()}
 
     @property
     def max_open(self) -> dict[str, int]:
-        """How many assignments may be open, of the arms for which that is limited."""
+        """How many open assignments each arm may have; arms without a limit are left out."""
         if self._presence is None:
             return {}
         return {self._arms.names[arm]: most for arm, most in self._presence.limits().items()}
 
     @property
     def configured_max_open(self) -> MaxOpen | None:
-        """How many assignments may be open, as configured: one number, by arm, or None."""
+        """How many open assignments an arm may have, as configured: a number, or by arm."""
         return None if self._presence is None else self._presence.max_open
 
     @property
     def common_max_open(self) -> int | None:
-        """How many assignments may be open, if that is one number for all arms."""
+        """How many open assignments an arm may have; None unless it is one number for all."""
         most = self.configured_max_open
         return most if isinstance(most, int) else None
 
@@ -193,27 +196,27 @@ class Figures:
 
     @property
     def faults(self) -> dict[str, int]:
-        """How often the learner failed or chose what it must not, by kind."""
+        """How often the learner failed or made an invalid choice, by kind of fault."""
         return dict(self._proposals.counts)
 
     @property
     def departed(self) -> Departed:
-        """What arms that have left were given and earned."""
+        """The pulls and rewards of the arms that have left, in sum."""
         return self._departed
 
     @property
     def observed(self) -> dict[str, int]:
-        """Rewards counted for each arm."""
+        """How many rewards were counted for each arm."""
         return dict(zip(self._arms.names, self._arms.observed, strict=True))
 
     @property
     def pending(self) -> dict[str, int]:
-        """Assignments of each arm that still wait for their reward."""
+        """How many assignments of each arm still wait for their reward."""
         return dict(zip(self._arms.names, self._arms.pending, strict=True))
 
     @property
     def means(self) -> dict[str, float | None]:
-        """Mean observed reward of each arm, None where there is none."""
+        """The mean observed reward of each arm, None if it has no reward yet."""
         return {name: self._arms.mean(arm) for name, arm in self._arms.index.items()}
 
     @property
@@ -226,25 +229,29 @@ class Figures:
         return {n: self._arms.shortfall(arm, self._clock) for n, arm in self._arms.index.items()}
 
     def violation(self) -> int:
-        """Return the worst shortfall over all arms now, exactly; O(k)."""
+        """Return the largest current shortfall of any arm, exactly; O(k)."""
         return max(self._arms.shortfall(arm, self._clock) for arm in range(len(self._arms)))
 
     def gaps(self) -> dict[str, int]:
-        """Return for each arm how many of its own slots have passed since its last pull."""
+        """Return for each arm its slots since its last pull.
+
+        The slots of an arm are those of the requests that it was eligible for.
+        """
         arms, clock = self._arms, self._clock
         return {n: arms.own(arm, clock) - arms.last[arm] for n, arm in arms.index.items()}
 
     @property
     def gap_at_pulls(self) -> int:
-        """The longest wait that a pull ended in the epoch in force; O(1)."""
+        """The longest wait for a pull in the current epoch, without waits that still last; O(1)."""
         return self._gap if self._peak_epoch == self._fairness.epoch else 0
 
     def longest_gap(self) -> int:
-        """Return the longest wait of an arm with a quota for a pull, in slots it was eligible for.
+        """Return the longest wait for a pull in the current epoch, in slots; O(k).
 
-        Of the epoch in force, waits that still last included; O(k). A wait is counted from the
-        arm's last pull, or from when its quota or the bank came into force.
-        ``guarantee.longest_wait(quota)`` is the bound on it, if there is a bank.
+        Only arms with a quota count, and only slots of requests that the arm was eligible for.
+        Waits that still last count, too. A wait begins with the arm's last pull, or when its quota
+        or the bank came into force. If there is a bank, no wait exceeds
+        ``guarantee.longest_wait(quota)``.
         """
         arms, clock = self._arms, self._clock
         waits = [
@@ -254,14 +261,14 @@ class Figures:
 
     @property
     def peak_at_pulls(self) -> int:
-        """The worst shortfall of an arm just before it was pulled in the epoch in force; O(1)."""
+        """The largest shortfall of an arm just before a pull in the current epoch; O(1)."""
         return self._peak if self._peak_epoch == self._fairness.epoch else 0
 
     @property
     def violated_epochs(self) -> int:
-        """Epochs so far in which a pulled arm was short by more than promised; O(1)."""
+        """In how many epochs an arm was short by more than the bound when it was pulled; O(1)."""
         return self._violated_epochs
 
     def peak_violation(self) -> int:
-        """Return the worst shortfall since the epoch in force began, at least 0; O(k)."""
+        """Return the largest shortfall since the current epoch began, at least 0; O(k)."""
         return max(self.peak_at_pulls, self.violation())

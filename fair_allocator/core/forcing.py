@@ -1,14 +1,16 @@
 """Which arm must be served now: the two serving rules behind one interface.
 
-An arm is *owed* while its entitlement is ahead of its pulls by more than the tolerance. Every
-arm with a quota is either waiting, filed under the first round in which it can be owed, or
-owed. Rounds only grow by one, so the waiting side is a timing wheel: a dict from round to
-arms, O(1) a round. A pull by the learner only postpones an arm. So its place on the wheel stays a
-lower bound, and the arm is checked again when that round comes: at most one such check per pull.
-Only a change of quota can bring an arm forward. It is then refiled, and the old place is ignored.
+An arm is *owed* while its entitlement exceeds its pulls by more than the tolerance. Every arm with
+a quota is either owed or waiting. The waiting arms are kept on a timing wheel: a dict from a round
+to the arms that can be owed from that round on. Each round looks at one entry of the wheel, in
+O(1). A pull by the learner only postpones an arm. So its entry on the wheel can be too early, never
+too late, and the arm is checked again when that round comes. This is at most one check per pull.
+Only a change of quota can make an arm owed earlier. The arm then gets a new entry, and its old one
+is ignored.
 
-Costs per round: waiting O(1); owed O(log n) for n owed arms by a heap of deadlines, or O(log k)
-by a kinetic tournament of deficits once there are more than a few.
+The rule earliest deadline keeps n owed arms in a heap of deadlines, at O(log n) per round. The rule
+max deficit compares a few owed arms one by one. If there are more, it keeps them in a kinetic
+tournament of deficits, at O(log k) per round for k arms.
 """
 
 from abc import ABC, abstractmethod
@@ -21,25 +23,26 @@ from fair_allocator.core.kinetic import NOBODY, Tournament
 from fair_allocator.core.safety import NEVER
 
 CROWD = 32
-"""Owed arms up to which comparing them all beats the tournament (benchmarks/crossover.py).
+"""Up to this many owed arms, comparing all of them is faster than the tournament.
 
-The tournament is left again at a quarter of this, so that entering it pays off.
+benchmarks/crossover.py measures this. The tournament is emptied again at a quarter of this number,
+so that filling it pays off.
 """
 
 
 class Terms(NamedTuple):
-    """When an arm is owed and when it must have been served, in whole pulls.
+    """When an arm is owed, and by when it must be served, in whole pulls.
 
     Attributes
     ----------
     tolerance
         An arm is owed once its deficit exceeds this.
     bound
-        It must be served before its shortfall would exceed this; above `tolerance` only
-        while a lowered tolerance is taking effect.
+        The arm must be served before its shortfall exceeds this. It is above `tolerance` only while
+        a lowered tolerance is taking effect.
     early
-        Count the coming round's accrual in when asking who is owed. Needed where quotas
-        sum to exactly 1; otherwise the paper's later trigger leaves the learner more room.
+        Whether an arm is owed one round earlier than in the paper. Needed if the quotas sum to
+        exactly 1. Otherwise the later moment leaves more choices to the learner.
     """
 
     tolerance: int
@@ -71,12 +74,12 @@ class Forcing(ABC):
     def pick(self, round: int) -> int:
         """Return the arm that must be served in `round`, `NOBODY` if the learner may choose.
 
-        Asked once for every round, in order.
+        Call it once for every round, in order.
         """
 
     @abstractmethod
     def served(self, arm: int, round: int) -> None:
-        """Refile the arm that `pick` returned, after its pull was counted."""
+        """Update the arm that `pick` returned, after its pull was counted."""
 
     def _wait(self, arm: int, since: int) -> None:
         self._filed[arm] = since
@@ -87,7 +90,7 @@ class Forcing(ABC):
                 self._wheel[since] = [arm]
 
     def _newly_owed(self, round: int) -> list[int]:
-        """Take the arms filed under `round` off the wheel; return those that are owed now."""
+        """Remove the wheel's entry for `round`; return those of its arms that are owed now."""
         owed, filed, wheel = [], self._filed, self._wheel
         arms = wheel[round]
         del wheel[round]
@@ -106,7 +109,7 @@ class Forcing(ABC):
 
 
 def owed_from(arms: Arms, terms: Terms, arm: int) -> int:
-    """Return the first round in which the arm is owed if it gets no pull until then."""
+    """Return the first round in which the arm is owed, if it gets no pull before."""
     slope, unit, base = arms.slope[arm], arms.unit[arm], arms.base[arm]
     tolerance, _, early = terms
     claims = arms.pulls[arm] + tolerance
@@ -121,9 +124,10 @@ def owed_from(arms: Arms, terms: Terms, arm: int) -> int:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class EarliestDeadline(Forcing):
-    """Serve the owed arm that would first exceed the bound; ties go to the lowest index.
+    """Serve the owed arm whose shortfall would exceed the bound first.
 
-    Guaranteed for every quota vector with a sum of at most 1 (docs/theory.md).
+    Ties go to the lowest index. The rule keeps its guarantee for all quotas with a sum of at most 1
+    (docs/theory.md).
     """
 
     __slots__ = ("_heap", "_size")
@@ -134,7 +138,7 @@ class EarliestDeadline(Forcing):
         heapify(self._heap)
 
     def _key(self, arm: int) -> int:
-        """Return deadline and index as one integer, which a heap compares fastest."""
+        """Return deadline and index as one integer, because a heap compares integers fast."""
         arms = self._arms
         slope, unit = arms.slope[arm], arms.unit[arm]
         if not slope:
@@ -162,8 +166,8 @@ class EarliestDeadline(Forcing):
 class MaxDeficit(Forcing):
     """Serve the owed arm with the largest deficit; ties go to the lowest index.
 
-    Algorithm 1 of the paper. Guaranteed where the arms with a quota, times the largest quota,
-    stay below 1.
+    This is algorithm 1 of the paper. It keeps its guarantee if the number of arms with a quota,
+    times the largest quota, is below 1.
     """
 
     __slots__ = ("_crowded", "_owed", "_tree")
@@ -204,7 +208,7 @@ class MaxDeficit(Forcing):
             self._tournament().update(arm, round + 1)
 
     def _largest(self, played: int) -> int:
-        """Compare the owed arms' deficits after this number of rounds, on a common scale."""
+        """Return the owed arm with the largest deficit after `played` rounds."""
         arms = self._arms
         best, best_deficit, best_unit = NOBODY, 0, 1
         for arm in self._owed:
@@ -222,19 +226,19 @@ class MaxDeficit(Forcing):
         self._crowded = True
 
     def _disperse(self, round: int) -> None:
-        """Empty the tournament: comparing the few that are left is cheaper."""
+        """Empty the tournament, because so few arms are left that comparing them is cheaper."""
         self._crowded = False
         for arm in self._owed:
             self._tournament().leave(arm, round)
 
     def _tournament(self) -> Tournament:
-        """Return the tournament, made when it is first needed: O(k) once."""
+        """Return the tournament. The first call makes it, in O(k)."""
         if self._tree is None:
             self._tree = Tournament(len(self._arms), self._duel, NEVER)
         return self._tree
 
     def _duel(self, low: int, high: int, round: int) -> tuple[int, int]:
-        """Compare two deficits before `round`, on one scale, and tell how long that holds."""
+        """Return the arm with the larger deficit before `round`, and when this may change."""
         arms = self._arms
         low_unit, high_unit = arms.unit[low], arms.unit[high]
         gain = arms.slope[low] * high_unit - arms.slope[high] * low_unit

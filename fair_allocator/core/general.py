@@ -1,20 +1,21 @@
 """Which arms a request must serve, if it may name its arms and want several of them.
 
-Earliest deadline on the arms' own clocks. With ``z = D - N - b`` before a request that fills m
-slots, an eligible arm of quota r accrues ``w = min(1, r m)`` and stands at ``y = z + w``. It is
-owed if y is above 0.
+The rule is earliest deadline, on the arms' own clocks. Let ``z = D - N - b`` be an arm's
+entitlement, minus its pulls, minus the bound, before a request that fills m slots. An eligible arm
+of quota r gets ``w = min(1, r m)`` more, so it has ``y = z + w``. It is owed if y is above 0.
 
-The *backlog* is what stays owed whatever this request does: the positive z of the arms that are
-not eligible, and what the eligible ones will have beyond one pull. While it is a whole pull or
-more, an arm is also owed if ``y + backlog >= 1``. Present arms are then served ahead of time, so
-that the absent ones find room when they return. The arms due first are served first, counted in
-slots of their own. docs/theory.md proves that this keeps every safe state safe.
+The *backlog* is what stays owed whichever arms this request serves. Each arm that is not eligible
+adds its z to it, if z is positive. Each eligible arm adds ``y - 1``, if this is positive. While the
+backlog is 1 pull or more, an arm is also owed if ``y + backlog >= 1``. So present arms are served
+ahead of time, and slots are free for the absent arms when they return. Owed arms are served in the
+order of their deadlines, counted in slots of their own. docs/theory.md proves that this keeps every
+safe state safe.
 
-A request that names few arms looks only at those. A request that leaves few arms out moves the
-pool's clock for all arms and looks only at those left out. A heap keeps the arms with a positive z
-by deadline. A timing wheel keeps the others under the first slot in which z is positive. Arms
-without a positive z can be owed, too. Only while that is possible, a second heap keeps all arms
-with a quota by deadline.
+If a request names a few arms, only these are looked at. If it leaves a few arms out, the pool's
+clock moves for all arms, and only the arms left out are corrected. A heap has the arms with a
+positive z, by deadline. A timing wheel has the others, under the first slot in which their z is
+positive. At times an arm can be owed although its z is not positive. Then a second heap has all
+arms with a quota, by deadline.
 """
 
 from fractions import Fraction
@@ -34,7 +35,7 @@ MAX_SLOTS: Final = 1_000
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class General:
-    """The owed arms of a pool whose requests may name arms and slots, from request to request."""
+    """The owed arms of a pool whose requests may name arms and slots; updated by each request."""
 
     def __init__(self, arms: Arms, terms: Terms, clock: int) -> None:
         self._arms = arms
@@ -42,20 +43,21 @@ class General:
         self._size = len(arms)
         # The positive z of each arm as (level, rise): level + rise * clock, scaled and rounded up.
         self._backlog: dict[int, tuple[int, int]] = {}
-        self._level = self._rise = self._away = 0  # sums of these; `_away` of arms that are away
-        self._indexed = False  # whether wheel and heap are kept
+        self._level = self._rise = self._away = 0  # their sums; `_away` is for away arms
+        self._indexed = False  # whether wheel and heap exist
         self._wheel: dict[int, list[int]] = {}  # arms by the first slot in which z is positive
-        self._filed: list[int] = []  # the slot of each arm; other entries of it are out of date
-        self._entries = 0  # on the wheel, those out of date included
-        self._dirty: set[int] = set()  # arms that may be filed too late
+        self._filed: list[int] = []  # the slot of each arm's valid entry on the wheel
+        self._entries = 0  # number of entries on the wheel, outdated ones included
+        self._dirty: set[int] = set()  # arms whose entry on the wheel may be too late
         self._heap: list[int] = []  # deadlines of arms with a positive z
-        self._keys: dict[int, int] = {}  # the one of each arm that is not out of date
+        self._keys: dict[int, int] = {}  # the valid entry of each arm in `_heap`
         self._all: list[int] | None = None  # deadlines of all arms with a quota, once needed
         self._least = Fraction(1)  # the least quota above 0
         large = [a for a in range(len(arms)) if arms.slope[a] * MAX_SLOTS > arms.unit[a]]
-        # Arms whose accrual a request with several slots may have to cap, largest quota first.
+        # Arms that a request with several slots could entitle to more than one pull, which is the
+        # limit. Largest quota first.
         self._large = sorted(large, key=lambda arm: (-arms.quota(arm), arm))
-        # Arms that lost their quota while they were owed; no arm is added later.
+        # Arms without a quota that are still owed from an earlier quota.
         self._without_quota: list[int] = []
         for arm in range(len(arms)):
             if arms.ahead(arm, clock, terms.bound) > 0:
@@ -68,14 +70,14 @@ class General:
     def serve(self, eligible: Among, clock: int, slots: int) -> list[int]:
         """Return the arms that a request must serve, most pressing first; at most `slots`.
 
-        Arms that are away are not in `eligible`, and `eligible.extra` has none of them.
+        Neither `eligible` nor `eligible.extra` contains arms that are away.
         """
         if eligible.named is not None:
             return self._look_at_all(eligible.named, clock, slots)
         return self._look_at_first(eligible.extra, clock, slots)
 
     def _look_at_all(self, eligible: list[int], clock: int, slots: int) -> list[int]:
-        """Find the owed arms by looking at every eligible one."""
+        """Find the owed arms by looking at every eligible arm."""
         arms, bound = self._arms, self._terms.bound
         lowering = bound - self._terms.tolerance
         base, slopes, units = arms.base, arms.slope, arms.unit
@@ -110,7 +112,7 @@ class General:
         clock: int,
         slots: int,
     ) -> None:
-        """Add the arms to `owed` that must make room for a backlog of a whole pull or more."""
+        """Add the arms to `owed` that are served ahead of time because of a large backlog."""
         arms, bound = self._arms, self._terms.bound
         known = {arm for _, arm in owed}
         for arm in eligible:
@@ -121,7 +123,7 @@ class General:
                     owed.append((-((ahead - unit) // slope), arm))
 
     def _look_at_first(self, left_out: set[int], clock: int, slots: int) -> list[int]:
-        """Find the owed arms by deadline."""
+        """Find the owed arms by deadline; look only at the first ones."""
         self._index()
         arms, size, heap, keys = self._arms, self._size, self._heap, self._keys
         backlog = self._away
@@ -135,7 +137,7 @@ class General:
             key = heap[0]
             arm = key % size
             if keys.get(arm) != key or (aside and aside[-1] == key):
-                heappop(heap)  # out of date, or filed twice
+                heappop(heap)  # an outdated or repeated entry
                 continue
             if slots > 1 or arm in left_out:
                 aside.append(heappop(heap))
@@ -160,10 +162,11 @@ class General:
         return [key % size for key in first[:slots]]
 
     def _look_further(self, left_out: set[int], clock: int, slots: int, backlog: int) -> list[int]:
-        """Find the owed arms by deadline among all, if arms with y of at most 0 may be owed.
+        """Find the owed arms by deadline among all arms, if an arm with ``y <= 0`` may be owed.
 
-        An arm that is owed has ``y > 1 - reach``. If it is due in s slots, z is below
-        ``1 - r (s - 1)``: so s is below ``1 + (reach + 1) / r``, and it is enough to look so far.
+        An owed arm has ``y > 1 - reach``. If its deadline is s slots away, its z is below
+        ``1 - r (s - 1)``. So s is below ``1 + (reach + 1) / r``. No arm with a later deadline is
+        owed.
         """
         arms, size, bound = self._arms, self._size, self._terms.bound
         lowering = bound - self._terms.tolerance
@@ -181,7 +184,7 @@ class General:
             key = heappop(heap)
             arm = key % size
             if arm in arms.away or key != self._key(arm) or (aside and aside[-1] == key):
-                continue  # away, out of date, or filed twice
+                continue  # an away arm, or an outdated or repeated entry
             aside.append(key)
             if arm not in left_out:
                 unit = arms.unit[arm]
@@ -197,7 +200,7 @@ class General:
         return found
 
     def _soon(self, slot: int, left_out: set[int], clock: int, slots: int) -> set[int]:
-        """Return the keys of arms that are owed now, although z is positive only from `slot` on."""
+        """Return the keys of the arms that are owed now, before their z is positive at `slot`."""
         arms, bound, held = self._arms, self._terms.bound, self._backlog
         owed = set()
         for arm in self._wheel[slot]:
@@ -218,7 +221,7 @@ class General:
         chosen: list[int],
         bank: int | None,
     ) -> int:
-        """Count a request and its pulls; return what the pool's clock shows after it."""
+        """Count a request and its pulls; return the pool's clock after it."""
         arms = self._arms
         pulls = arms.pulls
         for arm in forced:
@@ -239,7 +242,7 @@ class General:
         return clock
 
     def _count_named(self, named: list[int], clock: int, slots: int) -> None:
-        """Let the slots pass for a few arms; most have no z above 0 before or after."""
+        """Count the slots for a few arms. It is fast for arms without a positive z."""
         arms, held, bound = self._arms, self._backlog, self._terms.bound
         slopes, units, bases, missed = arms.slope, arms.unit, arms.base, arms.missed
         pulls = arms.pulls
@@ -255,7 +258,7 @@ class General:
             self._dirty.update(named)
 
     def _move_clock(self, left_out: set[int], clock: int, slots: int) -> set[int]:
-        """Move the clock for all arms but `left_out`; return the arms to be looked at again."""
+        """Move the clock for all arms except `left_out`; return the arms to update after it."""
         self._index()
         arms, wheel, filed = self._arms, self._wheel, self._filed
         touched = set(left_out)
@@ -279,7 +282,7 @@ class General:
         return touched
 
     def _look_again(self, arm: int, clock: int) -> None:
-        """Refile an arm after its line or its pulls have changed."""
+        """Update heaps and wheel for an arm after its line or its pulls have changed."""
         self._remove(arm)
         if self._arms.ahead(arm, clock, self._terms.bound) > 0:
             self._add(arm)
@@ -289,7 +292,7 @@ class General:
             heappush(self._all, self._key(arm))
 
     def leave(self, arm: int, clock: int) -> None:
-        """Let an arm fall asleep or get busy: its clock stops."""
+        """Stop the clock of an arm that falls asleep or gets busy."""
         self._remove(arm)
         self._arms.leave_clock(arm, clock)
         if self._indexed:
@@ -298,7 +301,7 @@ class General:
             self._add(arm)
 
     def come_back(self, arm: int, clock: int) -> None:
-        """Let an arm return: its clock goes on."""
+        """Restart the clock of an arm that returns."""
         self._remove(arm)
         self._arms.join_clock(arm, clock)
         self._look_again(arm, clock)
@@ -309,7 +312,7 @@ class General:
         """Add an arm whose z is positive."""
         arms = self._arms
         unit, slope = arms.unit[arm], arms.slope[arm]
-        level = rise = 0  # without a quota it is owed, and nothing more will fall due
+        level = rise = 0  # an arm without a quota adds nothing to the backlog
         if arm in arms.away:
             if slope:
                 level = scaled(arms.ahead(arm, 0, self._terms.bound), unit)
@@ -337,7 +340,7 @@ class General:
             self._keys.pop(arm, None)
 
     def _key(self, arm: int) -> int:
-        """Return the slot by which an arm is due, and its index, as one integer."""
+        """Return an arm's deadline and its index as one integer."""
         arms = self._arms
         slope, unit = arms.slope[arm], arms.unit[arm]
         if not slope:
@@ -346,9 +349,10 @@ class General:
         return (arms.missed[arm] - (-lacking // slope)) * self._size + arm
 
     def _file(self, arm: int) -> None:
-        """File an arm under the first slot in which its z is positive, unless it is filed earlier.
+        """Put an arm on the wheel under the first slot in which its z is positive.
 
-        A pull or a missed slot only postpones an arm. The arm is then refiled when it comes up.
+        An earlier entry stays. A pull or a missed slot only postpones an arm, so its old entry is
+        too early. The arm gets a new entry when the slot of the old one comes.
         """
         arms = self._arms
         slope = arms.slope[arm]

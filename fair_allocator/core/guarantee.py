@@ -10,7 +10,7 @@ from fair_allocator.core.forcing import RULES
 from fair_allocator.core.quotas import Number, parse_number, readable, weight
 
 CHOICES = ("auto", *RULES, "none")
-"""What a user may ask for; "none" forces nothing and guarantees nothing."""
+"""The rules that a user may configure. "none" forces no arm and guarantees nothing."""
 
 
 REQUESTS = ("plain", "any")
@@ -19,14 +19,14 @@ REQUESTS = ("plain", "any")
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What a pool promises at every round, now.
+    """What a pool currently promises for every round.
 
     Attributes
     ----------
     rule
         The serving rule in force.
     bound
-        No arm's ``floor(entitled) - pulls`` exceeds this; None where nothing is promised.
+        No arm's ``floor(entitled) - pulls`` exceeds this. None if nothing is promised.
     wanted
         The bound that the configured tolerance asks for.
     changing
@@ -34,7 +34,8 @@ class Guarantee:
     requests
         "plain" or "any": whether requests may name arms and slots.
     bank
-        How many pulls an arm can be ahead by the learner's choices; None: any number.
+        How many pulls the learner's choices can put an arm ahead of its entitlement. None means
+        any number.
     """
 
     rule: str
@@ -46,10 +47,10 @@ class Guarantee:
 
     @property
     def window(self) -> int | None:
-        """An arm falls short by less than this plus one pull in any stretch; None: no limit.
+        """How far an arm can fall short in any stretch of requests; None means no limit.
 
-        In every stretch in which an arm is entitled to x, it gets more than ``x - 1 - window``
-        pulls, wherever the stretch begins.
+        If an arm is entitled to x pulls in a stretch, it gets more than ``x - 1 - window`` pulls
+        there. The stretch may begin and end anywhere.
         """
         if self.bound is None or self.bank is None:
             return None
@@ -58,9 +59,10 @@ class Guarantee:
     def longest_wait(self, quota: Number, slots: int = 1) -> int | None:
         """Return how many slots in a row an arm of this quota can go without a pull.
 
-        Each request has up to `slots` slots, of which an arm is entitled to one at most. None means
-        no limit: without a bank an arm can live on earlier pulls. If requests name arms, an arm may
-        be served early to make room for absent ones. It can then wait that many pulls longer.
+        Each request has up to `slots` slots, and an arm is entitled to at most one pull per
+        request. None means no limit: without a bank, earlier pulls by the learner can make up for
+        any wait. If requests name arms, an arm may be served early, so that slots are free when
+        absent arms return. Such an arm can wait longer, in proportion to its early pulls.
 
         >>> guarantee = Guarantee("earliest-deadline", 0, 0, False, "plain", 1)
         >>> guarantee.longest_wait("0.2"), guarantee.longest_wait("0.5", slots=10)
@@ -69,7 +71,7 @@ class Guarantee:
         share = parse_number(quota, "quota")
         if self.window is None or not share:
             return None
-        accrued = min(share, Fraction(1, slots))  # a slot, at least
+        accrued = min(share, Fraction(1, slots))  # what an arm gains per slot, at least
         return -(-(1 + self.window) * accrued.denominator // accrued.numerator) - 1
 
     def __str__(self) -> str:
@@ -81,7 +83,7 @@ class Guarantee:
         return text
 
     def sentences(self) -> tuple[str, ...]:
-        """Return rule, bound, window and conditions, a sentence each.
+        """Return one sentence each for the rule, the bound, the window and the conditions.
 
         >>> for sentence in Guarantee("max-deficit", 0, 0, False).sentences():
         ...     print(sentence)
@@ -122,13 +124,16 @@ _RULE_SENTENCES = {
 
 
 class Standing(NamedTuple):
-    """Where an arm stands at the start of a round, exactly."""
+    """An arm's quota, entitlement and pulls at the start of a round, exactly."""
 
     quota: Fraction
     entitled: Fraction
     pulls: int
     cap: Fraction | None = None
-    """Its most share, and how many pulls that allows so far; None if they were not asked for."""
+    """The maximum share, and in `capped` how many pulls it allows so far.
+
+    Both are None if the arm has no cap, or if the caller did not ask for caps.
+    """
     capped: Fraction | None = None
     away: bool = False
 
@@ -140,13 +145,14 @@ class Epoch:
     Attributes
     ----------
     number, round
-        Epochs are numbered from 1; `round` is the first one played under this.
+        Epochs are numbered from 1; `round` is the first round of this epoch.
     rule, bound
-        The serving rule and the bound in force; no bound under rule "none".
+        The serving rule and the bound in force. The bound is None under rule "none".
     tolerance
         The tolerance as configured.
     arms
-        Where those arms stand whose quota took effect with this epoch; the others go on as before.
+        The standing of each arm whose quota took effect with this epoch. The other arms go on as
+        before.
     """
 
     number: int
@@ -166,7 +172,7 @@ class Change:
     joined, left
         Arms that came and went.
     claims_ended
-        For each arm that left while owed something, how far its entitlement was ahead.
+        For each arm that left while it was owed something: entitlement minus pulls.
     waiting
         Quotas that take effect as soon as they are safe.
     guarantee
@@ -206,13 +212,13 @@ def resolve_rule(choice: str, quotas: Sequence[Fraction], requests: str = "plain
 
 
 def one_of(value: object, what: str, choices: Sequence[str]) -> str:
-    """Return a setting that must be one of some texts."""
+    """Return a setting as text, or refuse a value that is not one of `choices`."""
     if not isinstance(value, str) or value not in choices:
         raise InvalidPool(f"{what} must be one of {', '.join(choices)}, got {shown(value)}")
     return str(value)
 
 
 def extent(quotas: Sequence[Fraction]) -> tuple[int, Fraction]:
-    """Return how many arms have a quota, and the largest one."""
+    """Return how many arms have a quota, and the largest quota."""
     count = sum(1 for quota in quotas if quota.numerator)
     return count, max(quotas, key=weight, default=Fraction(0))

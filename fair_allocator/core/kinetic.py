@@ -1,8 +1,9 @@
-"""The highest of many moving lines, at about log2(k) comparisons a change.
+"""The highest of many moving lines, at about log2(k) comparisons per change.
 
-A kinetic tournament is a knock-out tree. Each inner node remembers its winner and a certificate:
-until when it surely wins. Asking for the champion costs nothing while no certificate has run out.
-A changed line replays only the matches on its way to the root.
+A kinetic tournament is a tree of matches, as in a knock-out competition. Each inner node stores its
+winner and the place until which this winner is certain: the certificate. While no certificate has
+run out, the champion is known at once. When a line changes, only the matches between its leaf and
+the root are played again.
 
 See Basch, Guibas and Hershberger, "Data structures for mobile data" (1999).
 """
@@ -16,23 +17,24 @@ from fair_allocator.core.among import Among
 from fair_allocator.core.compiling import mypyc_attr
 
 Duel = Callable[[int, int, int], tuple[int, int]]
-"""``duel(low, high, x)`` names the winner at x, and the first place where that may change.
+"""``duel(low, high, x)`` returns the winner at x, and the first place where it may change.
 
-`low` is the contestant with the lower index and wins ties. If the place is too early, a match is
-only played once more. If it is too late, the champion can be wrong.
+`low` is the contestant with the lower index and wins ties. The place may be too early: this only
+costs one more match. It must not be too late, or the champion can be wrong.
 """
 
 NOBODY: Final = -1
 
 _LOWEST: Final = -1e300
-"""The height of an empty seat, which is below all lines for ever."""
+"""The height of an empty seat. It is below all lines."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Tournament:
-    """The champion among contestants ``0 .. size - 1``, each of them in or out.
+    """The champion among contestants ``0 .. size - 1``, of which each can be in or out.
 
-    They are looked at in places x, which only grow; nobody overtakes at `never`.
+    Callers ask for the champion at a place x, and x only grows. `never` is a place that x does not
+    reach; a duel returns it if the winner never changes.
 
     >>> heights, speeds = [0, 5, 9], [3, 2, 0]
     >>> def duel(low, high, x):
@@ -67,7 +69,7 @@ class Tournament:
             self._play(node, x)
 
     def update(self, contestant: int, x: int) -> None:
-        """Play a contestant's duels again: it is new, or its line has changed."""
+        """Play a contestant's duels again, because it is new or its line has changed."""
         self._winner[self._leaves + contestant] = contestant
         self._climb(contestant, x)
 
@@ -77,15 +79,16 @@ class Tournament:
         self._climb(contestant, x)
 
     def champion(self, x: int) -> int:
-        """Return who is on top at x, `NOBODY` if no one is in."""
+        """Return the champion at x, `NOBODY` if no contestant is in."""
         if self._until[1] <= x:
             self._refresh(1, x)
         return self._winner[1]
 
     def best(self, count: int, among: Among, x: int) -> list[int]:
-        """Return up to `count` of `among`, the best first.
+        """Return up to `count` contestants of `among`, the best first.
 
-        Contestants in ``among.away`` that are met on the way stay out until they are updated.
+        The search takes contestants of ``among.away`` out if it meets them. They stay out until
+        they are updated.
         """
         found: list[int] = []
         out: list[int] = []
@@ -96,7 +99,7 @@ class Tournament:
             if top in among:
                 found.append(top)
                 if len(found) == count:
-                    break  # the last one need not be taken out
+                    break  # no need to take the last one out
             if top not in among.away:
                 out.append(top)
             self.leave(top, x)
@@ -129,7 +132,7 @@ class Tournament:
             node >>= 1
 
     def _play(self, node: int, x: int) -> None:
-        """Play one match again, as a step of `_climb` does, where this is inlined for speed."""
+        """Play one match again. `_climb` has the same code inline, for speed."""
         left, right = 2 * node, 2 * node + 1
         low, high = self._winner[left], self._winner[right]
         holds = min(self._until[left], self._until[right])
@@ -149,13 +152,16 @@ class Tournament:
 
 
 _Rank = tuple[float, int, int, int, int]
-"""Minus a value, its contestant, where it won, and the matches of which it is the best loser."""
+"""Minus a value, its contestant, the node it won, and the range of nodes it is the best loser of.
+
+See `LineTournament._search`.
+"""
 
 
 class _Seat:
-    """A place in the tree: the line that has won the match there, and until where it surely wins.
+    """A node of the tree: the line that has won the match there, and until where it surely wins.
 
-    It has a copy of the line, so that a match looks at two seats and nowhere else.
+    The seat has a copy of the line, so that a match only has to look at two seats.
     """
 
     __slots__ = ("height", "speed", "until", "winner")
@@ -171,13 +177,13 @@ class _Seat:
 class LineTournament:
     """The highest of the lines ``height + speed * x`` in floats; ties go to the lowest index.
 
-    Matches are decided by that very formula, so the champion is the one a plain loop would find.
-    Values closer than `margin`, which must exceed what rounding can do to their difference, may
-    change places at any x: such a match is played again each time, unless the two lines are the
-    same. `x` only grows, from the one that the tournament begins with.
+    A match computes exactly this formula. So the champion is the one that a simple loop over all
+    lines would find. Rounding may swap two values that are closer than `margin`, at any x. So their
+    match is played again each time, unless the two lines are the same. `margin` must be larger than
+    the error of rounding. `x` only grows; the constructor gets its first value.
 
-    A champion found twice in a row *reigns*: it is taken out of the tree and compared with the
-    best of the others, which costs O(1) however often its own line changes.
+    A champion that is found twice in a row *reigns*. It is taken out of the tree, and is compared
+    only with the best of the others. This costs O(1), however often its own line changes.
 
     >>> race = LineTournament([(0.0, 3.0), (5.0, 2.0), (9.0, 0.0)], margin=1e-9, x=0.0)
     >>> [race.champion(float(x)) for x in range(7)]
@@ -189,7 +195,7 @@ class LineTournament:
     def __init__(
         self, lines: Sequence[tuple[float, float] | None], margin: float, x: float
     ) -> None:
-        # None is the line of a contestant that is not in yet.
+        # A line of None means that the contestant is not in yet.
         self._margin = margin
         self._last = self._reigning = NOBODY
         self._throne = _Seat()
@@ -203,7 +209,7 @@ class LineTournament:
             self._play(node, x)
 
     def update(self, contestant: int, height: float, speed: float, x: float) -> None:
-        """Play a contestant's duels again: it is new, or its line has changed."""
+        """Play a contestant's duels again, because it is new or its line has changed."""
         if contestant == self._reigning:
             self._throne.height = height
             self._throne.speed = speed
@@ -228,7 +234,7 @@ class LineTournament:
         self._climb(contestant, x)
 
     def champion(self, x: float) -> int:
-        """Return who is on top at x, `NOBODY` if no one is in."""
+        """Return the champion at x, `NOBODY` if no contestant is in."""
         first = self._seats[1]
         if first.until <= x:
             self._refresh(1, x)
@@ -247,9 +253,10 @@ class LineTournament:
         return best
 
     def best(self, count: int, among: Among, x: float) -> list[int]:
-        """Return up to `count` of `among`, the highest at x first.
+        """Return up to `count` contestants of `among`, the highest at x first.
 
-        Contestants in ``among.away`` that are met on the way stay out until they are updated.
+        The search takes contestants of ``among.away`` out if it meets them. They stay out until
+        they are updated.
         """
         top = self.champion(x)
         if count == 1 and top in among:
@@ -260,11 +267,12 @@ class LineTournament:
         return found
 
     def _search(self, count: int, among: Among, x: float) -> tuple[list[int], list[int]]:
-        """Go down the tree from the best places; return the best arms, and those that are away.
+        """Search the tree from the root; return the best contestants, and the away ones it met.
 
-        The winner of a match is the best below it, so the next best is the best of the losers
-        on the ways down to those that were found. Of each stretch of such a way only the best
-        loser is kept, and its stretch is cut in two when it is found.
+        The winner of a match is the best contestant below it. So the next best one lost a match on
+        the path from the root to a contestant that was already found. Of each such path the heap
+        has only the best loser. When this loser comes up, it splits its path into two parts, and
+        the best loser of each part is added.
         """
         throne, first = self._throne, self._seats[1]
         found: list[int] = []
@@ -290,7 +298,7 @@ class LineTournament:
         return found, away
 
     def _rank_losers(self, heap: list[_Rank], seat: int, match: int, x: float) -> None:
-        """File the best of the losers of the matches from above `seat` up to `match`."""
+        """Add to `heap` the best loser of the matches between `seat` and `match`."""
         seats, node = self._seats, seat
         winner, value, place = NOBODY, _LOWEST, 0
         while node != match:
@@ -304,7 +312,7 @@ class LineTournament:
             heappush(heap, (-value, winner, place, seat, match))
 
     def _climb(self, contestant: int, x: float) -> None:
-        """Play the matches on the way from a contestant's seat to the root again."""
+        """Play again the matches between a contestant's seat and the root."""
         seats, margin = self._seats, self._margin
         node = self._leaves + contestant
         seat = seats[node]
@@ -343,7 +351,7 @@ class LineTournament:
             seat.until = holds
 
     def _play(self, node: int, x: float) -> None:
-        """Play one match again, as a step of `_climb` would from below."""
+        """Play one match again, as a step of `_climb` does."""
         low, high = self._seats[2 * node], self._seats[2 * node + 1]
         lead = (low.height + low.speed * x) - (high.height + high.speed * x)
         best, other = (high, low) if lead < 0 else (low, high)

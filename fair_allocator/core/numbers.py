@@ -1,8 +1,8 @@
-"""Read the numbers that users hand in: Python's own, numpy's, fractions and decimals.
+"""Read the numbers that users pass in: Python's own, numpy's, fractions and decimals.
 
-This file stays uncompiled, and numpy is never imported here. Compiled callers annotate such a
-parameter as `SupportsIndex` or `SupportsFloat`: mypyc then lets any object through to the checks
-below, so both forms accept and refuse the same values with the same message.
+This file is never compiled, and it never imports numpy. Compiled callers annotate such a parameter
+as `SupportsIndex` or `SupportsFloat`. Then mypyc lets any object through to the checks below. So
+compiled and uncompiled code accept and refuse the same values, with the same messages.
 
     whole, unit_float            the number, or None: for callers with a message of their own
     parse_whole, parse_share,    the number, or an error that says what is expected
@@ -19,7 +19,7 @@ from fair_allocator.core.errors import FairAllocatorError, InvalidPool, InvalidR
 
 
 def whole(value: object) -> int | None:
-    """Return a whole number as an int, None for everything else: bools, floats and texts too.
+    """Return a whole number as an int, None for everything else, such as bools, floats and texts.
 
     >>> whole(7), whole(7.0), whole(True), whole("7")
     (7, None, None, None)
@@ -33,7 +33,7 @@ def whole(value: object) -> int | None:
 
 
 def unit_float(value: object) -> float | None:
-    """Return a number in [0, 1] as a float, None for everything else: NaN, bools and texts too.
+    """Return a number in [0, 1] as a float, None for everything else, such as NaN and bools.
 
     >>> unit_float(1), unit_float(Fraction(1, 4)), unit_float(float("nan")), unit_float(True)
     (1.0, 0.25, None, None)
@@ -98,10 +98,10 @@ def parse_reward(value: object, request_id: str) -> float:
 
 
 def exact(value: object) -> int | Fraction | str | None:
-    """Return the exact number a value stands for, None if it is no number.
+    """Return the exact number that a value stands for, None if it is no number.
 
-    A float stands for the shortest decimal text that names it in its own width, which is what
-    its user typed: 0.1 for ``numpy.float32(0.1)``, though the float itself is not 1/10.
+    A float stands for the shortest decimal text that Python or numpy prints for it, because this is
+    what the user typed. So ``numpy.float32(0.1)`` is exactly 1/10, although its bits are not.
 
     >>> exact(0.1), exact(3), exact(None)
     ('0.1', 3, None)
@@ -125,11 +125,14 @@ def _is_real(value: object) -> bool:
 
 
 def plain(value: Any) -> object:
-    """Return the Python number in a numpy number or an array of no dimensions, else the value."""
+    """Return a numpy number, or an array without dimensions, as a Python number.
+
+    Return any other value as it is.
+    """
     if getattr(value, "ndim", None) != 0:
         return value
     if getattr(value, "mask", False) or _kind(value) == "m":
-        return None  # a masked value and a span of time: numpy would make 0 and an int of them
+        return None  # a masked value or a timedelta: numpy would turn them into numbers
     return value.item()
 
 

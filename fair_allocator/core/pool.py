@@ -31,56 +31,57 @@ from fair_allocator.core.requests import Requests
 from fair_allocator.core.texts import parse_text
 from fair_allocator.core.unchanged import is_set_to
 
-# `| Any` below: we check these by hand, and compiled code must not raise an error of its own.
+# `| Any` below: our code checks these values. Without it, compiled code would raise its own errors.
 
 STATE_VERSION: Final = 2
 
 REMEMBERED: Final = 1_000
-"""How many answered requests a pool remembers by default, to tell repeats from strangers."""
+"""How many answered requests a pool remembers by default, to recognise a request that repeats."""
 
 KEEP: Final = "as it is"
-"""Stands for a setting that a change leaves alone, where None has a meaning."""
+"""Means "do not change this setting", for settings in which None has a meaning of its own."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Pool(Decisions):
-    """Arms with guaranteed minimum shares, and a learner that fills what is free.
+    """Arms with guaranteed minimum shares, and a learner that chooses when no arm is owed.
 
     After every request, ``floor(entitled) - pulls`` of every arm is at most ``guarantee.bound``,
-    whatever the learner does. An arm is entitled to its quota of the slots of the requests that it
-    was eligible for; in a plain pool that is its quota of the rounds.
+    whatever the learner does. In a plain pool, an arm is entitled to its quota of all rounds. In
+    other pools, it is entitled to its quota of the slots of the requests that it was eligible for.
 
     Parameters
     ----------
     arms
-        Names with quotas: text ("0.2", "1/3"), int, Decimal, Fraction, or a float, which
-        means its shortest decimal text. They sum to at most 1.
+        Names with quotas. A quota is a text ("0.2", "1/3"), an int, a Decimal, a Fraction or a
+        float. A float means its shortest decimal text. The quotas sum to at most 1.
     tolerance
-        By how many pulls an arm may fall short. A fraction is served with its floor.
+        By how many pulls an arm may fall short. A fraction is rounded down.
     learner
         A learner's name, a mapping with its ``name`` and parameters, or a `Learner`.
     rule
-        "max-deficit" (the paper's), "earliest-deadline", or "auto", which takes the paper's
-        where it is proven. "none" forces nothing and guarantees nothing.
+        "max-deficit" is the paper's rule. "earliest-deadline" works for all quotas. "auto" takes
+        the paper's rule if it is proven for the quotas, and "earliest-deadline" otherwise. "none"
+        forces no arm and guarantees nothing.
     seed, name
-        Together they determine every random number the learner draws.
+        Together they determine every random number that the learner draws.
     remember
         How many answered requests are remembered, to recognise repeats.
     on_epoch
         Called whenever other quotas, tolerance, rule or bound come into force.
     requests
-        "plain" if any arm can take any request and each goes to one; "any" if requests may name
-        the eligible arms and want several, and arms may sleep.
+        "plain": any arm can take any request, and each request goes to one arm. "any": requests may
+        name the eligible arms and want several arms, and arms may sleep.
     bank
-        How many of the learner's pulls an arm can have in advance, at least 1; further ones do
-        not count as given. Then no arm starves in any stretch of requests. None: any number, so
-        an arm that was given much before may get nothing for long.
+        How many pulls by the learner can count in advance for an arm, at least 1. Further pulls do
+        not reduce what the arm is owed later, so no arm starves in any stretch of requests. None
+        means that all pulls count: an arm with many pulls may then get none for a long time.
     caps
-        Most shares by arm, at least the quotas: the learner does not choose an arm that has
+        The maximum share by arm, at least its quota. The learner does not choose an arm that has
         reached its cap.
     max_open
-        How many assignments of an arm may be open; an arm with so many is not eligible. One
-        number for all arms, or by arm. Needs ``requests="any"``.
+        How many open assignments an arm may have: one number for all arms, or a number by arm. An
+        arm with so many is not eligible. Needs ``requests="any"``.
 
     Examples
     --------
@@ -94,7 +95,7 @@ class Pool(Decisions):
     >>> print(pool.guarantee)
     max-deficit: no arm is ever more than 0 pulls short of its entitlement
 
-    Requests that name who can take them, and want two:
+    A request that names the eligible arms, and wants two of them:
 
     >>> crowd = Pool({"ann": "0.2", "bob": "1/4", "cyd": 0}, requests="any")
     >>> sorted(crowd.assign("task-1", eligible=["bob", "cyd"], slots=2).arms)
@@ -215,12 +216,12 @@ class Pool(Decisions):
         )
 
     def _reshape_learner(self, columns: Arms, kept: list[int | None]) -> None:
-        """Let the learner go on with other arms; a learner that cannot do so starts again."""
+        """Let the learner go on with changed arms. If it cannot, it starts again."""
         draws = self._learner.draws
         try:
             self._learner.reshape(columns, kept)
         except FairAllocatorError:
-            raise  # it refuses the change
+            raise  # the learner refuses the change
         except Exception:
             self._proposals.failed()
             try:
@@ -249,7 +250,7 @@ class Pool(Decisions):
     # -- plain data ---------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Return all that determines the pool's future, as plain data without caches."""
+        """Return everything that determines the pool's future, as plain data without caches."""
         presence, caps = self._presence, self._caps
         pulls = sum(self._arms.pulls) + self._departed.pulls
         return {
@@ -281,11 +282,11 @@ class Pool(Decisions):
         on_epoch: Callable[[Epoch], None] | None = None,
         stand_in: bool = False,
     ) -> "Pool":
-        """Make a pool that goes on exactly where `state` was taken.
+        """Make a pool that continues exactly from `state`.
 
-        Pass a learner without a registered name as `learner`. If the learner of an installed
-        package cannot be made, `stand_in` lets the pool go on without it. Each choice that it
-        would have made then counts as a fault.
+        If the learner has no registered name, pass it as `learner`. If an installed package cannot
+        make its learner, `stand_in` lets the pool go on without the learner. Each missing choice of
+        the learner then counts as a fault.
         """
         if not isinstance(state, Mapping):
             raise InvalidState(f"a pool's state must be a mapping, got {shown(state)}")
@@ -354,7 +355,7 @@ class Pool(Decisions):
         return pool
 
     def secure(self) -> None:
-        """Raise the bound if an older release left the pool where its promise cannot be kept."""
+        """Raise the bound if an older release left the pool in a state that cannot keep it."""
         self._fairness.secure(self._clock, self.rounds + 1)
 
 
@@ -363,9 +364,9 @@ def _stays(setting: Any) -> bool:
 
 
 def _goes_on(learner: Learner, new: Learner, given: object) -> bool:
-    """Tell whether a change leaves the learner as it is, because an equal one is wanted.
+    """Tell whether the learner stays, because the change asks for an equal one.
 
-    A learner that is passed as an object without parameters to compare counts as another one.
+    A new learner object without parameters never counts as equal: there is nothing to compare.
     """
     if new is learner:
         return True
@@ -379,7 +380,7 @@ def _parse_bank(bank: Any) -> int | None:
 def _presence(
     arms: Arms, requests: str, asleep: Iterable[int], max_open: MaxOpen | None
 ) -> Presence | None:
-    """Return which arms are present; None in a pool with plain requests, where all are."""
+    """Return which arms are present; None for plain requests, where every arm is present."""
     if requests == "any":
         return Presence(arms, asleep, max_open)
     if max_open is not None:

@@ -1,4 +1,4 @@
-"""Which arms are present: asleep, busy, and eligible for a request."""
+"""Which arms are asleep or busy, and which are eligible for a request."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,15 +11,15 @@ from fair_allocator.core.errors import InvalidPool, InvalidRequest, NobodyFree, 
 from fair_allocator.core.numbers import parse_whole
 
 FEW = 32
-"""Up to this many named arms are looked at one by one in a pool of any size."""
+"""If a request names at most this many arms, they are kept as a list, in a pool of any size."""
 
 
 MaxOpen = int | dict[str, int]
-"""How many assignments of an arm may be open: a number for all arms, or one by arm."""
+"""How many open assignments an arm may have: one number for all arms, or a number by arm."""
 
 
 def parse_max_open(max_open: Any, names: Iterable[str]) -> MaxOpen | None:
-    """Read how many assignments of each arm may be open."""
+    """Read how many open assignments each arm may have."""
     if max_open is None:
         return None
     if not isinstance(max_open, Mapping):
@@ -35,7 +35,7 @@ def parse_max_open(max_open: Any, names: Iterable[str]) -> MaxOpen | None:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Presence:
-    """The arms that are asleep or busy; all others are here."""
+    """The arms that are asleep or busy; all others are present."""
 
     __slots__ = ("_arms", "_most", "asleep", "away", "max_open", "moved")
 
@@ -43,14 +43,14 @@ class Presence:
         self._arms = arms
         self.asleep = set(asleep)
         self.max_open = max_open
-        """As configured."""
+        """The limit of open assignments, as configured."""
         self._most: dict[int, int] = {}
         if isinstance(max_open, dict):
             self._most = {arms.index[name]: most for name, most in max_open.items()}
         elif max_open is not None:
             self._most = dict.fromkeys(range(len(arms)), max_open)
         self.away: set[int] = set(arms.away)
-        """Arms whose clock stands still; the same set object as long as the configuration lasts."""
+        """Arms whose clock is stopped. It stays the same set object until a reconfiguration."""
         self.moved: set[int] = set()
         """Arms that went away or came back since the last decision."""
 
@@ -66,14 +66,14 @@ class Presence:
         return most is not None and self._arms.pending[arm] >= most
 
     def eligible(self, names: Iterable[str] | Any | None) -> Among:
-        """Return the arms that are here and may take a request.
+        """Return the present arms that may take a request.
 
         Raises
         ------
         InvalidRequest
-            If a name is unknown, or there is none.
+            If a name is unknown, or the request names no arm at all.
         NobodyFree
-            If all of them are asleep or busy.
+            If all eligible arms are asleep or busy.
         """
         arms, away = self._arms, self.away
         size = len(arms)
@@ -103,7 +103,7 @@ class Presence:
         return among
 
     def has_others(self, names: Iterable[str] | Any | None, given: set[int]) -> bool:
-        """Tell whether a request could go to other arms than these if all were present."""
+        """Tell whether a request could go to an arm outside `given`, if all arms were present."""
         size = len(self._arms)
         if names is None:
             return len(given) < size
@@ -112,7 +112,7 @@ class Presence:
         return not given.issuperset(self._indices(names))
 
     def _others(self, some: set[int]) -> set[int]:
-        """Return the arms that are here and not among these."""
+        """Return the present arms that are not in `some`."""
         away = self.away
         return {arm for arm in range(len(self._arms)) if arm not in some and arm not in away}
 
@@ -131,6 +131,6 @@ class Presence:
         return found
 
     def state(self) -> dict[str, Any]:
-        """Return all of it as plain data; the clocks are in `Arms`."""
+        """Return everything except the clocks as plain data; the clocks are in `Arms`."""
         moved = {"moved": sorted(self.moved)} if self.moved else {}
         return {"asleep": sorted(self.asleep), "max_open": self.max_open, **moved}

@@ -1,8 +1,8 @@
-"""Checks what a learner proposes: even if the learner is wrong, the request is decided.
+"""Checks what a learner proposes, so that a faulty learner does not stop a decision.
 
-A proposal that cannot be used is replaced by the least pulled arm that may be chosen; ties go to
-the lowest index. Every such fault is counted by kind, and the first of each kind is kept with its
-traceback and reported as a `LearnerWarning`.
+If a proposal cannot be used, the arm with the fewest pulls replaces it, among the arms that may be
+chosen. Ties go to the lowest index. Every such fault is counted by kind. The first fault of each
+kind is kept with its traceback and reported as a `LearnerWarning`.
 """
 
 import warnings
@@ -42,7 +42,7 @@ class Proposals:
         self._ucb1: UCB1 | None = learner if type(learner) is UCB1 else None
         self._is_ours = type(learner).__module__.startswith(_OURS)
         self.asking = False
-        """Whether the learner is choosing: it must not call its pool then."""
+        """Whether the learner is choosing now. While it does, it must not call its pool."""
         self.counts: dict[str, int] = {}
         """How many faults of each kind there were."""
         self.first: dict[str, str] = {}
@@ -72,7 +72,7 @@ class Proposals:
         """Return the learner's choice of `count` arms of `among`."""
         if self._ucb1 is not None:
             return self._ucb1.choose_several(round, among, count)
-        # A foreign learner may change the set that it is given.
+        # A learner that is not ours may change the set that it gets.
         given = among if self._is_ours else among.copy()
         self.asking = True
         try:
@@ -92,7 +92,7 @@ class Proposals:
         return self._checked(arms, among, count, choices[:count])
 
     def _checked(self, arms: Arms, among: Among, count: int, choices: list[Any]) -> list[Choice]:
-        """Return the choices that can be used, filled up with least pulled arms."""
+        """Return the valid choices; fill up with the arms that have the fewest pulls."""
         good: list[Choice] = []
         taken: set[int] = set()
         for choice in choices:
@@ -131,7 +131,7 @@ class Proposals:
         return [(arm, None) for _, arm in nsmallest(count, free)]
 
     def learned(self) -> Plain | None:
-        """Return what the learner knows, as plain data; None if the learner fails to give it."""
+        """Return the learner's state as plain data; None if the learner fails to return it."""
         if isinstance(self.learner, Absent):
             return self.learner.learned
         if self._is_ours:
@@ -156,7 +156,7 @@ class Proposals:
         self.fault(RAISED, format_exc())
 
     def report(self) -> None:
-        """Warn of faults that were not reported yet; called when everything is counted."""
+        """Warn of the faults that were not reported yet. Call it after everything is counted."""
         while self._unreported:
             name = type(self.learner).__name__
             what = self._unreported.pop(0).strip()
@@ -166,7 +166,7 @@ class Proposals:
 
 
 def _is_plain(choice: Any) -> bool:
-    """Tell whether a choice is an index and a propensity of Python's own, as most are."""
+    """Tell whether a choice is a Python int with a Python float or None, as most are."""
     if type(choice) is not tuple or len(choice) != 2 or type(choice[0]) is not int:
         return False
     propensity = choice[1]

@@ -1,9 +1,9 @@
 """Quotas and tolerances as exact fractions.
 
-Floats never take part: 0.07 as a float is not 7/100, and a rule that multiplies it by the
-round serves some arm a round late. A float handed in by a user means the shortest decimal
-text that names it, which is what they typed. The same holds for numpy's floats, in their own
-width.
+No calculation uses floats. The float 0.07 is not exactly 7/100, so a rule that multiplies it by the
+round would serve some arm one round late. If a user passes a float, it means the shortest decimal
+text that prints as this float, because this is what the user typed. The same holds for numpy's
+floats of all sizes.
 """
 
 import re
@@ -17,13 +17,13 @@ from fair_allocator.core.errors import InvalidPool, shown
 from fair_allocator.core.numbers import exact
 
 MAX_DENOMINATOR = 10**9
-"""Largest denominator of a quota or tolerance: keeps every product of the hot path small."""
+"""Largest denominator of a quota or tolerance. The limit keeps all products small and fast."""
 
 MAX_NUMBER = 10**12
-"""Largest tolerance, far beyond any use: a larger one is a mistake."""
+"""Largest tolerance. Nobody needs one so large, so a larger one is a mistake."""
 
 ONE = 1 << 128
-"""A whole pull, where sums of fractions need to be fast rather than exact; see `scaled`."""
+"""One pull in the units of `scaled`, for sums that must be fast rather than exact."""
 
 _DIGITS = 30
 _TEXT = re.compile(
@@ -31,14 +31,15 @@ _TEXT = re.compile(
     rf"|(\d{{1,{_DIGITS}}}\.?\d{{0,{_DIGITS}}}|\.\d{{1,{_DIGITS}}})([eE][-+]?\d{{1,2}})?)\s*",
     re.ASCII,
 )
-"""The form of a number; its length is bounded, since reading "1e9999999" would take minutes."""
+"""The form of a number. Its length is limited, because reading "1e9999999" would take minutes."""
 
 Number = str | int | float | Decimal | Fraction | SupportsFloat | SupportsIndex
-"""What a quota or a tolerance may be given as; the last two stand for numpy's numbers."""
+"""The types of a quota or a tolerance. The last two types stand for numpy's numbers."""
 
 Shares = Mapping[str, Number] | Sequence[tuple[str, Number]] | Iterator[tuple[str, Number]]
 """Arms with their quotas: a mapping, or pairs in order."""
-# Not an Iterable, which a dict is too: type checkers would refuse {"ann": "0.2", "bob": 0}.
+# Iterator, not Iterable: a dict is also an Iterable, and type checkers would then refuse
+# {"ann": "0.2", "bob": 0}.
 
 
 def parse_number(value: Number, what: str) -> Fraction:
@@ -64,12 +65,12 @@ def parse_number(value: Number, what: str) -> Fraction:
 
 
 def _exact(value: object) -> Fraction | None:
-    """Return the fraction a value stands for, None if it is no finite number of a sane length."""
+    """Return the fraction that a value stands for, None if it is not finite or is too long."""
     if isinstance(value, Decimal):
         sane = value.is_finite() and abs(value.adjusted()) < _DIGITS
         return Fraction(value) if sane else None
     if type(value) is Fraction:
-        return value  # not a copy: pools of one template share their quotas
+        return value  # not a copy, so that pools of one template share their quotas
     number = str(value) if isinstance(value, str) else exact(value)
     if isinstance(number, str):
         return Fraction(number) if _TEXT.fullmatch(number) else None
@@ -85,7 +86,7 @@ def parse_quota(value: Number, arm: str) -> Fraction:
 
 
 def parse_tolerance(value: Number) -> Fraction:
-    """Read a tolerance, a fraction of at least 0; it is served with its floor."""
+    """Read a tolerance: a fraction of at least 0."""
     tolerance = parse_number(value, "tolerance")
     if tolerance < 0:
         raise InvalidPool(f"tolerance must be at least 0, got {value}")
@@ -93,12 +94,12 @@ def parse_tolerance(value: Number) -> Fraction:
 
 
 def parse_shares(shares: Shares) -> dict[str, Fraction]:
-    """Read the arms of a pool: at least one, named once each, quotas of at most 1 in sum."""
+    """Read the arms of a pool: at least one, with different names, and quotas up to 1 in sum."""
     quotas: dict[str, Fraction] = {}
     for name, value in _pairs(shares):
         if not isinstance(name, str) or not name:
             raise InvalidPool(f"an arm's name must be a non-empty text, got {shown(name)}")
-        name = str(name)  # numpy's texts are of a type of their own
+        name = str(name)  # numpy's texts have a type of their own
         if name in quotas:
             raise InvalidPool(f"arm {name!r} is named twice")
         quotas[name] = parse_quota(value, name)
@@ -141,21 +142,21 @@ def _pairs(shares: Shares) -> Iterator[tuple[str, Number]]:
 
 
 def scaled(numerator: int, denominator: int) -> int:
-    """Return a fraction in units of ``1 / ONE``, rounded up: adds up fast, and never too low."""
+    """Return a fraction in units of ``1 / ONE``, rounded up. Sums of these are never too low."""
     return -(-numerator * ONE // denominator)
 
 
 def weight(quota: Fraction) -> int:
-    """Return a quota `scaled`. Different quotas differ by more than a unit, so order is kept."""
+    """Return a quota in units of ``1 / ONE``. A larger quota always has a larger weight."""
     return scaled(quota.numerator, quota.denominator)
 
 
 def compare_sum_to_one(quotas: Iterable[Fraction]) -> int:
-    """Return -1, 0 or 1 as the sum of the quotas is below, at or above 1, exactly.
+    """Return -1 if the sum of the quotas is below 1, 0 if it is exactly 1, and 1 if it is above.
 
-    The exact sum of a thousand fractions with different denominators can have thousands of
-    digits. So the sum is first estimated with rounded integers. Only an estimate that is too
-    close to 1 to decide is followed by the exact sum.
+    The exact sum of a thousand fractions with different denominators can have thousands of digits.
+    So the sum is first estimated with rounded integers. The exact sum is computed only if the
+    estimate is too close to 1.
     """
     quotas = list(quotas)
     above = sum(map(weight, quotas))
@@ -168,7 +169,7 @@ def compare_sum_to_one(quotas: Iterable[Fraction]) -> int:
 
 
 def readable(number: Fraction) -> str:
-    """Write a fraction as a short decimal where it is one, else as a ratio.
+    """Return a fraction as a decimal number if that is exact, otherwise as a ratio.
 
     >>> readable(Fraction(1, 20)), readable(Fraction(1, 3)), readable(Fraction(2))
     ('0.05', '1/3', '2')

@@ -1,13 +1,14 @@
 """What a run lost by its choices, and the paper's bounds on it.
 
-An arm's *gap* is how far its mean is below the best one. Regret charges every pull its gap;
-r-regret lets the pulls that fairness demands go free, so it is what the learner lost.
+An arm's *gap* is the best mean minus the arm's own mean. *Regret* is the sum of the gaps over all
+pulls. *r-regret* leaves out the pulls that fairness demands, so it is what the learner lost.
 
 The paper is Patil, Ghalme, Nair and Narahari, "Achieving fairness in the stochastic multi-armed
-bandit problem" (AAAI 2020), and its theorems are numbered as there. Two things are added to
-them. They count ``r T`` pulls as free where r-regret counts ``floor(r T)``, at most one less:
-the bounds on r-regret are raised by the sum of the gaps. And a tolerance is served with its
-floor: a bound for a fractional one is raised by that fraction of the sum.
+bandit problem" (AAAI 2020). Theorems have the paper's numbers. Our bounds add two things to the
+paper's. First, the paper leaves out ``r T`` pulls, but r-regret leaves out only ``floor(r T)``,
+which can be almost one pull less. So our bounds on r-regret are higher by the sum of the gaps.
+Second, we round a tolerance down. So for a tolerance with a fraction, our bounds are higher by this
+fraction of the sum of the gaps.
 """
 
 from collections.abc import Sequence
@@ -21,11 +22,11 @@ from fair_allocator.core.pool import Pool
 Real = int | float | Fraction
 
 _FEW = 1.0 + pi**2 / 3.0
-"""Expected pulls of a worse arm by UCB1 beyond those that tell it from the best one."""
+"""How many more pulls UCB1 is expected to give a worse arm after it can tell the arm is worse."""
 
 
 class RegretEstimate(NamedTuple):
-    """Regret, r-regret and the bound on r-regret, as far as the observed means tell."""
+    """Regret, r-regret and the bound on r-regret, estimated from the observed means."""
 
     regret: float
     r_regret: float
@@ -48,7 +49,7 @@ def gaps_of(means: Sequence[float]) -> list[float]:
 
 
 def regret(means: Sequence[float], pulls: Sequence[int]) -> float:
-    """Return ``sum(gap * pulls)``, what the pulls lost against the best arm alone.
+    """Return ``sum(gap * pulls)``: the loss compared with pulling the best arm only.
 
     >>> regret([0.75, 0.5], [6, 4])
     1.0
@@ -65,13 +66,13 @@ def r_regret(
 ) -> float:
     """Return ``sum(gap * (pulls - max(0, floor(entitled) - tolerance)))``.
 
-    This is what the pulls lost against the best fair way to choose, which gives a worse arm no
-    more than it must. A run that is not fair can come out below 0.
+    This is the loss compared with the best fair choices: they give a worse arm only the pulls that
+    it must get. The result of an unfair run can be below 0.
 
     Parameters
     ----------
     entitled
-        What each arm is entitled to, exactly: ``quota * rounds`` if no quota ever changed.
+        What each arm is entitled to, exactly. This is ``quota * rounds`` if no quota ever changed.
 
     Examples
     --------
@@ -87,12 +88,12 @@ def r_regret(
 
 
 def estimate(pool: Pool) -> RegretEstimate:
-    """Estimate what a pool lost, in O(k), with the observed means in place of the true ones.
+    """Estimate what a pool lost, with the observed means in place of the true ones; O(k).
 
-    The best observed mean stands for the best one. An arm of which no reward was observed has no
-    estimate: it contributes nothing to either sum, nor to the bound. The bound is Fair-UCB's,
-    with what the arms are entitled to in place of ``quota * rounds``, since quotas may have
-    changed; it says little while two observed means are nearly equal.
+    The best observed mean replaces the best true mean. An arm without an observed reward adds
+    nothing to the sums or to the bound. The bound is Fair-UCB's. It uses what the arms are entitled
+    to in place of ``quota * rounds``, because quotas may have changed. While two observed means are
+    nearly equal, the bound is too large to be useful.
     """
     pulls, entitled = pool.pulls, pool.entitled
     means = {arm: mean for arm, mean in pool.means.items() if mean is not None}
@@ -116,7 +117,7 @@ def ucb1_bound(gaps: Sequence[float], horizon: int) -> float:
 
     .. math:: \sum_{gap_i > 0} \frac{8 \ln T}{gap_i} + \Big(1 + \frac{\pi^2}{3}\Big) \sum_i gap_i
 
-    An arm as good as the best one has gap 0 and costs nothing, here and below.
+    An arm as good as the best one has gap 0 and adds nothing. This holds for the bounds below, too.
     """
     _check_gaps(gaps, horizon)
     return fsum(_telling(gap, horizon) * gap for gap in gaps) + _FEW * fsum(gaps)
@@ -131,9 +132,9 @@ def fair_ucb_r_regret_bound(
               + \sum_{i \in S} gap_i \Big(\frac{8 \ln T}{gap_i^2} - x_i\Big)
               + (1 + \alpha - \lfloor\alpha\rfloor) \sum_i gap_i
 
-    with :math:`x_i = \max(0, r_i T - \alpha)` and :math:`S` the worse arms for which
-    :math:`x_i < 8 \ln T / gap_i^2`: fairness alone does not yet tell these from the best. Once
-    it does for every arm, the bound is constant in T.
+    Here :math:`x_i = \max(0, r_i T - \alpha)`, and :math:`S` has the worse arms for which
+    :math:`x_i < 8 \ln T / gap_i^2`. For these arms, the pulls that fairness gives them are too few
+    to show that they are worse. Once :math:`S` is empty, the bound no longer grows with T.
     """
     _check_gaps(gaps, horizon)
     return _fair_ucb_r_regret(gaps, _entitled(gaps, quotas, horizon), horizon, tolerance)
@@ -142,14 +143,14 @@ def fair_ucb_r_regret_bound(
 def fair_ucb_regret_bound(
     gaps: Sequence[float], quotas: Sequence[Real], horizon: int, tolerance: Real = 0
 ) -> float:
-    r"""Bound the regret of Fair-UCB, the price of fairness included (Theorem 4).
+    r"""Bound the regret of Fair-UCB, including what fairness costs (Theorem 4).
 
     .. math:: \sum_{i \in S} gap_i x_i + \sum_{i \notin S,\ gap_i > 0} \frac{8 \ln T}{gap_i}
               + \Big(1 + \frac{\pi^2}{3} + \alpha - \lfloor\alpha\rfloor\Big) \sum_i gap_i
 
-    with :math:`x_i = \max(0, r_i T - \alpha)` and :math:`S` the worse arms for which
-    :math:`x_i \ge 8 \ln T / gap_i^2`, as in the paper's appendix; the main text has the
-    inequality the other way round and :math:`S` under both sums.
+    Here :math:`x_i = \max(0, r_i T - \alpha)`, and :math:`S` has the worse arms for which
+    :math:`x_i \ge 8 \ln T / gap_i^2`. This is the form of the paper's appendix. In its main text
+    the inequality is reversed, and both sums are over :math:`S`.
     """
     _check_gaps(gaps, horizon)
     slack = _exact_tolerance(tolerance)
@@ -161,21 +162,21 @@ def fair_ucb_regret_bound(
 
 
 def t_fair_ucb_r_regret_bound(gaps: Sequence[float], quotas: Sequence[Real], horizon: int) -> float:
-    r"""Bound the r-regret of T-Fair-UCB, fair at its horizon only (the paper's appendix).
+    r"""Bound the r-regret of T-Fair-UCB, which is fair only at its horizon (paper's appendix).
 
     .. math:: \Big(1 + \frac{\pi^2}{3}\Big) \sum_i gap_i
               + \sum_{i \in S} gap_i \Big(\frac{8 \ln T}{gap_i^2} - r_i T\Big) + \sum_i gap_i
 
-    with :math:`S` the worse arms for which :math:`r_i T < 8 \ln T / gap_i^2`: Fair-UCB's bound
-    for tolerance 0.
+    Here :math:`S` has the worse arms for which :math:`r_i T < 8 \ln T / gap_i^2`. This is the bound
+    of Fair-UCB for tolerance 0.
     """
     return fair_ucb_r_regret_bound(gaps, quotas, horizon)
 
 
 def distribution_free_shape(horizon: int) -> float:
-    r"""Return :math:`\sqrt{T \ln T}`, in which Fair-UCB's worst r-regret grows (Theorem 3).
+    r"""Return :math:`\sqrt{T \ln T}`: Fair-UCB's worst r-regret grows like this (Theorem 3).
 
-    The theorem gives no constant: this is the shape of a bound, not a bound.
+    The theorem gives no constant, so this is only the shape of a bound.
     """
     _check_horizon(horizon)
     return sqrt(horizon * log(horizon))
@@ -193,7 +194,7 @@ def _fair_ucb_r_regret(
 
 
 def _telling(gap: float, horizon: int) -> float:
-    """Return the pulls after which an arm is told from the best one; 0 if it is as good."""
+    """Return after how many pulls an arm is known to be worse than the best; 0 if it is not."""
     return 8.0 * log(horizon) / gap / gap if gap else 0.0
 
 

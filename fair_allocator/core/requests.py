@@ -1,4 +1,4 @@
-"""The requests of a pool: open ones that wait for their reward, and answered ones it remembers."""
+"""The requests of a pool: open ones that wait for rewards, and closed ones it still remembers."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -10,26 +10,26 @@ from fair_allocator.core.compiling import mypyc_attr
 Reason = Literal["fairness", "learner"]
 
 CERTAIN: Final[float | None] = float(1)
-"""The propensity of a deterministic choice, shared to save memory."""
+"""The propensity of a deterministic choice. It is one shared object, to save memory."""
 
 
 class RewardOutcome(Enum):
-    """What became of a reward; true only if it counted."""
+    """What happened to a reward. The value is true only if the reward was counted."""
 
     COUNTED = "counted"
-    """It was waited for, and is counted now."""
+    """The pool waited for this reward, and has counted it."""
     REPEATED = "repeated"
-    """The request's reward was counted before."""
+    """The request's reward was already counted before."""
     LATE = "late"
-    """The request had expired."""
+    """The request had already expired."""
     ARM_LEFT = "arm left"
-    """The arm has left the pool since."""
+    """The arm has left the pool since it was given the request."""
     DECLINED = "declined"
     """The arm had declined the request."""
     REPLACED = "replaced"
-    """The request was given to another arm since."""
+    """The request has been given to another arm instead."""
     UNKNOWN = "unknown"
-    """No such request, or longer ago than is remembered."""
+    """There is no such request, or the pool no longer remembers it."""
 
     def __bool__(self) -> bool:
         return self is RewardOutcome.COUNTED
@@ -37,18 +37,20 @@ class RewardOutcome(Enum):
 
 @mypyc_attr(acyclic=True)
 class Request:
-    """What a pool is asked: one value that all deciding code passes on.
+    """A request to a pool. All code that decides passes on this one value.
 
     Attributes
     ----------
     request_id
         Identifies the request in its pool.
     eligible
-        The names of the arms that can take it. None means all arms, `AllBut` all but these.
+        The names of the arms that can take the request. None means all arms, and `AllBut` means
+        all except some.
     slots
-        How many different arms it wants.
+        How many different arms the request wants.
     instead_of
-        The arm that declined it or let its time pass, if it is to be decided again; "" if not.
+        If the request is decided again: the arm that declined it or let its time pass. Otherwise
+        "".
     """
 
     __slots__ = ("eligible", "instead_of", "request_id", "slots")
@@ -64,10 +66,10 @@ class Request:
 
 @mypyc_attr(acyclic=True)
 class Assignment:
-    """One decision of a pool: the arm a request was given, or the first of several.
+    """One decision of a pool: the arm that a request was given, or the first of several.
 
-    A pool keeps one for each remembered request, so it is small. It is part of no reference cycle,
-    so the garbage collector need not look at it.
+    A pool keeps one of these objects for each remembered request, so they are small. They are part
+    of no reference cycle, so the garbage collector does not have to visit them.
 
     Attributes
     ----------
@@ -78,14 +80,14 @@ class Assignment:
     reason
         "fairness" if the arm had to be served, "learner" if the learner was free to choose.
     propensity
-        The probability with which the arm was chosen: 1 for a deterministic choice, None for
-        a random one without a closed form.
+        The probability with which the arm was chosen. It is 1 for a deterministic choice, and None
+        for a random choice whose probability has no closed form.
     repeat
-        Whether the request had been answered before; the round is then the first answer's.
+        Whether the request had been answered before. The round is then that of the first answer.
     others
         The assignments of the other arms, if the request wanted several.
     clock
-        When it was made, for callers that keep the time: a pool has no time of its own.
+        The time of the decision. The caller sets it, because a pool knows no time.
     later
         The outcome of a reward that comes from now on; None while the reward is pending.
     """
@@ -127,16 +129,16 @@ class Assignment:
 
     @property
     def picks(self) -> "tuple[Assignment, ...]":
-        """One assignment for each arm picked, forced ones first; the first is this one."""
+        """One assignment for each arm: first this one, then the others. Forced arms come first."""
         return (self, *self.others)
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """The arms picked, forced ones first."""
+        """The arms of the request; arms that fairness forced come first."""
         return tuple([pick.arm for pick in self.picks])
 
     def pick(self, arm: str) -> "Assignment | None":
-        """Return the assignment of one of the arms picked, None if it is not one of them."""
+        """Return the assignment of one arm, None if the request was not given to it."""
         for pick in self.picks:
             if pick.arm == arm:
                 return pick
@@ -145,7 +147,7 @@ class Assignment:
     def repeated(self) -> "Assignment":
         """Return the answer to the same request when it comes again.
 
-        Arms that declined or were replaced are left out, unless no other arm is left.
+        Arms that declined or were replaced are left out. If no other arm is left, all are in.
         """
         stand = [pick for pick in self.picks if pick.later not in GONE] or list(self.picks)
         picks = [_remade(pick.clock, pick.later, *pick.plain(), True, ()) for pick in stand]
@@ -153,7 +155,7 @@ class Assignment:
         return picks[0]
 
     def plain(self) -> tuple[str, str, int, int, Reason, float | None]:
-        """Return the fields that identify the decision, in the order of the parameters."""
+        """Return the fields that describe the decision, in the order of the parameters."""
         return self.request_id, self.arm, self.round, self.epoch, self.reason, self.propensity
 
     def __eq__(self, other: object) -> bool:
@@ -168,7 +170,7 @@ class Assignment:
         return hash((self.plain(), self.repeat, self.others))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Compiled, it could be neither copied nor pickled otherwise.
+        # Without this method, the compiled class could not be copied or pickled.
         return _remade, (self.clock, self.later, *self.plain(), self.repeat, self.others)
 
     def __repr__(self) -> str:
@@ -202,7 +204,7 @@ def footprint(assignment: Assignment) -> int:
 
 
 GONE: Final = (RewardOutcome.DECLINED, RewardOutcome.REPLACED)
-"""The outcomes of a reward for an arm that no longer has the request."""
+"""The outcomes that mean that the arm no longer has the request."""
 
 _FIELDS: Final = ("request_id", "arm", "round", "epoch", "reason", "propensity", "repeat")
 
@@ -211,9 +213,9 @@ _FIELDS: Final = ("request_id", "arm", "round", "epoch", "reason", "propensity",
 class Requests:
     """Open requests, and the last ones that were closed.
 
-    A request is known while one of its rewards is pending. After that it stays known until
-    `remember` more were closed and `remember` rounds were played since its answer. So the ids of
-    any `remember` answers in a row differ.
+    A request is known while one of its rewards is pending. After it is closed, it stays known until
+    `remember` more requests were closed, and until `remember` rounds were played since its answer.
+    So any `remember` answers in a row have different ids.
     """
 
     __slots__ = ("_oldest", "_order", "_remember", "footprint", "held", "known", "open")
@@ -221,15 +223,15 @@ class Requests:
     def __init__(self, remember: int) -> None:
         self._remember = remember
         self.known: dict[str, Assignment] = {}
-        """The open ones and the remembered ones, by id."""
+        """The open requests and the remembered ones, by id."""
         self.open = 0
         """How many rewards are pending."""
         self.footprint = 0
         """About how many bytes the known requests take in memory."""
         self.held: dict[str, int] = {}
-        """How many arms of a request have to be replaced; until then it is not forgotten."""
-        # The remembered ones from `_oldest` on, in the order in which they were closed: a list,
-        # since compiled code reads no deque as fast.
+        """How many arms of a request still have to be replaced. It is kept until then."""
+        # The closed requests, in the order in which they were closed. Those before `_oldest` are
+        # forgotten. It is a list because compiled code reads a deque more slowly.
         self._order: list[Assignment] = []
         self._oldest = 0
 
@@ -242,9 +244,10 @@ class Requests:
     def close(
         self, assignment: Assignment, pick: Assignment, later: RewardOutcome, rounds: int
     ) -> None:
-        """Stop waiting for one of a request's rewards after this number of rounds.
+        """Stop waiting for the reward of one pick of a request.
 
-        `later` is what becomes of a reward that comes for it from now on.
+        `later` is the outcome of a reward that comes for this pick from now on. `rounds` is the
+        number of rounds played so far.
         """
         pick.later = later
         self.open -= 1
@@ -253,7 +256,7 @@ class Requests:
         self._remember_closed(assignment, rounds)
 
     def hold(self, request_id: str) -> None:
-        """Keep a request while one of its arms is to be replaced."""
+        """Keep a request until one of its arms is replaced."""
         self.held[request_id] = self.held.get(request_id, 0) + 1
 
     def release(self, assignment: Assignment, rounds: int) -> None:
@@ -266,7 +269,7 @@ class Requests:
             self._remember_closed(assignment, rounds)
 
     def replace(self, assignment: Assignment, pick: Assignment, instead_of: str) -> None:
-        """Add the arm that takes the place of another one; the request was held for it."""
+        """Add the arm that replaces another one, in a request that was held for this."""
         replaced = assignment.pick(instead_of)
         if replaced is not None:
             replaced.later = RewardOutcome.REPLACED
@@ -286,7 +289,7 @@ class Requests:
         return any(other.later is None for other in assignment.others)
 
     def _remember_closed(self, assignment: Assignment, rounds: int) -> None:
-        """Remember a request without pending rewards, and forget the oldest if it is time."""
+        """Remember a request that was closed, and forget those that are old enough."""
         remember, order = self._remember, self._order
         if not remember:
             del self.known[assignment.request_id]
@@ -305,12 +308,12 @@ class Requests:
             self._oldest = 0
 
     def latest(self, most: int) -> list[Assignment]:
-        """Return the last answers that are known, oldest first, as if asked for again."""
+        """Return the last known answers, oldest first, in the form of repeated answers."""
         latest = [each.repeated() for each in islice(reversed(self.known.values()), most)]
         return sorted(latest, key=lambda each: each.round)
 
     def waiting(self) -> list[Assignment]:
-        """Return the picks whose reward is waited for, oldest first."""
+        """Return the picks whose reward is pending, oldest first."""
         waiting = []
         for each in self.known.values():
             if not each.others:
@@ -321,7 +324,7 @@ class Requests:
         return waiting
 
     def state(self) -> dict[str, Any]:
-        """Return all of it as plain data."""
+        """Return the requests as plain data."""
         return {
             "remember": self._remember,
             "open": [_plain(each) for each in self.known.values() if self._is_open(each)],
@@ -353,9 +356,9 @@ class Requests:
 
 
 def _plain(assignment: Assignment) -> list[Any]:
-    """Return a request's picks: its fields, what comes later, and the other picks if any.
+    """Return an assignment as plain data: its fields, then `later`, then the other picks.
 
-    An open request with one arm, the most common kind in a state, has only its fields.
+    `later` and the other picks are left out if there are none, which is the most common case.
     """
     later = None if assignment.later is None else assignment.later.value
     if not assignment.others:
@@ -364,7 +367,7 @@ def _plain(assignment: Assignment) -> list[Any]:
 
 
 def _read(fields: list[Any]) -> Assignment:
-    """Return the assignment that `_plain` gave."""
+    """Return the assignment that `_plain` wrote."""
     more = fields[7] if len(fields) > 7 else []
     others = tuple([_read([fields[0], *other]) for other in more])
     request_id, arm, round, epoch, reason, propensity = fields[:6]

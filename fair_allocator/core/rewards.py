@@ -9,7 +9,7 @@ from fair_allocator.core.numbers import parse_reward
 from fair_allocator.core.requests import GONE, Assignment, Requests, RewardOutcome
 from fair_allocator.core.texts import parse_text
 
-# Aliases: compiled code looks up globals and the attributes of classes on each use.
+# Aliases are faster: compiled code looks up globals and class attributes on each use.
 _COUNTED: Final = RewardOutcome.COUNTED
 _REPEATED: Final = RewardOutcome.REPEATED
 _ARM_LEFT: Final = RewardOutcome.ARM_LEFT
@@ -20,22 +20,23 @@ _UNKNOWN: Final = RewardOutcome.UNKNOWN
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Rewards(Figures):
-    """The side of a pool that learns; `Decisions` is the one that decides."""
+    """The part of a pool that counts rewards; `Decisions` is the part that decides."""
 
     _requests: Requests
 
     def reward(
         self, request_id: str | Any, value: SupportsFloat | Any, arm: str | Any | None = None
     ) -> RewardOutcome:
-        """Count the reward of a request; the outcome is true only if it counted.
+        """Count the reward of a request. The result is true only if the reward was counted.
 
-        `arm` says whose reward it is; a request with several arms needs it.
+        `arm` is the arm that the reward is for. It is needed if the request was given to several
+        arms.
 
         Raises
         ------
         InvalidReward
-            If the value is not a finite number in [0, 1], or the arm is not one the request was
-            given. Nothing is counted then, and the request can still be rewarded.
+            If the value is not a finite number in [0, 1], or the request was not given to this arm.
+            Then nothing is counted, and the request can still be rewarded.
         """
         if type(value) is float and 0.0 <= value <= 1.0:
             reward = value
@@ -72,24 +73,25 @@ class Rewards(Figures):
     def expire(
         self, request_id: str | Any, arm: str | Any | None = None, *, hold: bool = False
     ) -> bool:
-        """Stop waiting for a request's rewards, or for one arm's; tell whether one was pending.
+        """Stop waiting for the rewards of a request, or of one of its arms.
 
-        With `hold` the request is kept until each of these arms is replaced, or until `give_up`.
+        Return whether a reward was pending. With `hold`, the pool keeps the request until each of
+        these arms is replaced, or until `give_up` is called.
         """
         return bool(self._give_up_waiting(request_id, arm, _LATE, hold))
 
     def decline(
         self, request_id: str | Any, arm: str | Any | None = None, *, hold: bool = False
     ) -> RewardOutcome:
-        """End an assignment that its arm declines; true if it was still open.
+        """End an assignment that its arm declines. The result is true if it was still open.
 
-        The pull stays counted: the arm had its chance. `arm` and `hold` are as for `expire`, but
-        a request with several arms needs `arm`.
+        The pull stays counted, because the arm had its chance. `arm` and `hold` mean the same as in
+        `expire`, but `arm` is needed if the request was given to several arms.
 
         Raises
         ------
         InvalidReward
-            If the request was not given to this arm, or to several and `arm` is left out.
+            If the request was not given to this arm, or was given to several and `arm` is missing.
         """
         request_id = parse_text(request_id, "a request's id", InvalidReward)
         first = self._requests.known.get(request_id)
@@ -104,7 +106,7 @@ class Rewards(Figures):
     def _give_up_waiting(
         self, request_id: str | Any, arm: str | Any | None, later: RewardOutcome, hold: bool
     ) -> int:
-        """Stop waiting for rewards; return how many were waited for."""
+        """Stop waiting for rewards; return how many were pending."""
         request_id = parse_text(request_id, "a request's id", InvalidReward)
         first = self._requests.known.get(request_id)
         if first is None:
@@ -134,7 +136,7 @@ class Rewards(Figures):
             self._requests.release(first, self.rounds)
 
     def recall(self, request_id: str | Any) -> Assignment | None:
-        """Return the answer a request was given, while it is remembered."""
+        """Return the answer to a request, None if the pool does not remember it."""
         return self._requests.known.get(parse_text(request_id, "a request's id", InvalidRequest))
 
     def whose(self, request_id: str, arm: str | None) -> str | None:
@@ -143,7 +145,7 @@ class Rewards(Figures):
         Raises
         ------
         InvalidReward
-            If the request was not given to this arm, or to several and `arm` is left out.
+            If the request was not given to this arm, or was given to several and `arm` is missing.
         """
         first = self._requests.known.get(request_id)
         if first is None:
@@ -156,7 +158,7 @@ class Rewards(Figures):
 
     @property
     def open(self) -> int:
-        """How many rewards are waited for."""
+        """How many rewards are pending."""
         return self._requests.open
 
     @property
@@ -165,16 +167,16 @@ class Rewards(Figures):
         return self._requests.footprint
 
     def waiting_of(self, request_id: str) -> list[Assignment]:
-        """Return the picks of a request whose reward is waited for."""
+        """Return the picks of a request whose reward is pending."""
         first = self._requests.known.get(request_id)
         return [] if first is None else [pick for pick in first.picks if pick.later is None]
 
     def latest(self, most: int) -> list[Assignment]:
-        """Return the last answers that are remembered, oldest first, as if asked for again."""
+        """Return the last known answers, oldest first, in the form of repeated answers."""
         return self._requests.latest(most)
 
     def waiting(self) -> list[Assignment]:
-        """Return the picks whose reward is waited for, oldest first."""
+        """Return the picks whose reward is pending, oldest first."""
         return self._requests.waiting()
 
     def _settle_presence(self, arm: int) -> None:
@@ -199,9 +201,9 @@ class Rewards(Figures):
 
 
 def _picked(first: Assignment, arm: str | Any | None) -> Assignment:
-    """Return the assignment of the arm that a reward is for.
+    """Return the assignment that a reward is for.
 
-    It need not be named if only one arm still has the request.
+    `arm` may be None if only one arm still has the request.
     """
     if arm is None:
         standing = [pick for pick in first.picks if pick.later not in GONE]

@@ -1,13 +1,14 @@
-"""Which states are safe: the invariant that every promise of a pool rests on.
+"""Which states are safe. Every promise of a pool depends on this invariant.
 
-Write ``z = D - N - b`` for an arm with entitlement D, pulls N and the bound b in force. In its
-next j slots ``max(0, floor(z + r j))`` of its pulls fall due. A state is *safe* if
+Let ``z = D - N - b`` for an arm with entitlement D, pulls N and the bound b in force; its quota is
+r. Within its next j slots, ``max(0, floor(z + r j))`` pulls of the arm fall due. A state is *safe*
+if
 
     for every j >= 0, the pulls of all arms that fall due within j slots are at most j.
 
-No rule can keep its promise from a state that is not safe, and the serving rules keep every safe
-state safe (docs/theory.md). So whether a change may come into force is a question about the state
-with the change in it, and about nothing else.
+From an unsafe state, no rule can keep its promise. From a safe state, the serving rules lead only
+to safe states (docs/theory.md). So a change may come into force exactly if the state is safe with
+the change.
 """
 
 from collections.abc import Sequence
@@ -18,16 +19,16 @@ from typing import Final
 from fair_allocator.core.quotas import ONE, scaled
 
 Line = tuple[int, int, int]
-"""An arm as ``(z, r, unit)``: what it is ahead by and its quota, both in units of ``1 / unit``."""
+"""An arm as ``(z, r, unit)``, where z and the quota r are in units of ``1 / unit``."""
 
 PATIENCE: Final = 20_000
-"""Claims looked at beyond two an arm before a state counts as unsafe.
+"""The test of a state looks at two claims per arm and this many more, then it gives up.
 
-Only quotas that sum to 1, or nearly, can take so many; the change then waits.
+This only happens if the quotas sum to 1 or nearly 1. A change then waits.
 """
 
 NEVER: Final = 1 << 200
-"""A slot that does not come."""
+"""A slot that never comes."""
 
 _SAFE: Final = 1
 _UNSAFE: Final = -1
@@ -35,12 +36,13 @@ _UNDECIDED: Final = 0
 
 
 def is_safe(lines: Sequence[Line]) -> bool:
-    """Tell whether a state is safe; never true of one that is not.
+    """Tell whether a state is known to be safe. The result is never true for an unsafe state.
 
-    Goes through the claims of all arms in the order of their deadlines and compares their number
-    with the slots up to each deadline. It can stop as soon as the sum of the lines, which is
-    ``backlog + load * j`` or less, stays below ``j + 1`` for good; and after a period, the common
-    denominator of the quotas, from when every arm has had a deadline: claims repeat from there.
+    A *claim* is one pull that falls due. This looks at the claims of all arms in the order of their
+    deadlines. The claims up to a deadline must not be more than the slots up to it. There are two
+    reasons to stop. First, the sum of the lines is at most ``backlog + load * j``; no claim can be
+    late once this stays below ``j + 1`` for all later j. Second, the claims repeat after a period,
+    the common denominator of the quotas, counted from when every arm has had a deadline.
 
     >>> is_safe([(0, 1, 2), (0, 1, 2)])
     True
@@ -51,14 +53,14 @@ def is_safe(lines: Sequence[Line]) -> bool:
 
 
 def is_unsafe(lines: Sequence[Line]) -> bool:
-    """Tell whether a state is known not to be safe; never true of one that is."""
+    """Tell whether a state is known to be unsafe. The result is never true for a safe state."""
     return _judge(lines) == _UNSAFE
 
 
 def _judge(lines: Sequence[Line]) -> int:
-    """Return whether a state is safe, as far as a bounded look can tell."""
+    """Return whether a state is safe, unsafe, or undecided after `PATIENCE` steps."""
     backlog = load = 0  # both rounded up
-    claims: list[tuple[int, int, int]] = []  # (deadline, arm, which of its claims)
+    claims: list[tuple[int, int, int]] = []  # (deadline, arm, number of the arm's claim)
     for arm, (ahead, slope, unit) in enumerate(lines):
         if ahead >= unit:
             return _UNSAFE
@@ -85,13 +87,13 @@ def _judge(lines: Sequence[Line]) -> int:
             return _UNSAFE
         ahead, slope, unit = lines[arm]
         if claim == 1 and ahead < 0:
-            backlog += scaled(ahead, unit)  # from its first deadline on its line is above 0
+            backlog += scaled(ahead, unit)  # the line is above 0 from the first deadline on
         heapreplace(claims, (-((ahead - (claim + 1) * unit) // slope), arm, claim + 1))
     return _UNDECIDED
 
 
 def least_safe_bound(lines: Sequence[Line]) -> int:
-    """Return by how much the bound must rise at least for the state to be safe."""
+    """Return the smallest rise of the bound that makes the state safe."""
     more = max(0, max(ahead // unit for ahead, _, unit in lines))
     while not is_safe([(ahead - more * unit, slope, unit) for ahead, slope, unit in lines]):
         more += 1

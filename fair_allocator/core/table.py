@@ -1,4 +1,4 @@
-"""Show where a pool stands: as rows for a dataframe, as one line, and as a table in a notebook."""
+"""Show the figures of a pool: as rows for a dataframe, as one line, or as a notebook's table."""
 
 from html import escape
 from typing import TYPE_CHECKING
@@ -7,15 +7,15 @@ if TYPE_CHECKING:
     from fair_allocator.core.figures import Figures
 
 SHOWN = 50
-"""How many arms a notebook shows: more would bury the page."""
+"""How many arms a notebook shows. More would make the page too long."""
 
 
 def rows(pool: "Figures") -> list[dict[str, object]]:
     """Return one row for each arm, in order, ready for ``pandas.DataFrame`` or ``csv.DictWriter``.
 
     `quota`, `entitled`, `share` and `mean` are floats for reading and plotting; `shortfall` is
-    exact. `share` is over the rounds since the arm joined. `share` and `mean` are None while there
-    is nothing to take them over.
+    exact. `share` is the arm's pulls divided by the rounds since it joined, None before its first
+    round. `mean` is None before its first reward.
     """
     arms, played, clock = pool.columns, pool.rounds, pool.clock
     found: list[dict[str, object]] = []
@@ -51,7 +51,7 @@ def describe(pool: "Figures") -> str:
 
 
 def html(pool: "Figures") -> str:
-    """Return a pool as a notebook shows it: the line and the table of its first arms."""
+    """Return a pool as HTML for a notebook: one line, and a table of the first arms."""
     table = rows(pool)
     titles = "".join(f"<th>{title}</th>" for title in table[0])
     body = ("".join(f"<td>{_cell(value)}</td>" for value in row.values()) for row in table[:SHOWN])

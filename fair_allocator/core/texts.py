@@ -1,4 +1,4 @@
-"""Read the texts that users hand in: names of arms and pools, ids of requests."""
+"""Read the texts that users pass in: names of arms and pools, ids of requests."""
 
 from fair_allocator.core.errors import FairAllocatorError, shown
 

@@ -1,4 +1,4 @@
-"""Tells whether a change of a pool changes anything: the same settings again must cost nothing."""
+"""Tells whether a reconfiguration changes anything. Setting the same again must cost nothing."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,9 +12,9 @@ from fair_allocator.core.quotas import parse_shares, parse_tolerance
 
 
 def is_set_to(pool: Figures, settings: Mapping[str, Any]) -> bool:
-    """Tell whether a pool is configured to these settings of `Pool.reconfigure`, order included.
+    """Tell whether a pool already has these settings of `Pool.reconfigure`, in the same order.
 
-    Settings that cannot be read never match, and neither does a learner passed as an object.
+    The answer is False for invalid settings, and for a learner that is passed as an object.
     """
     try:
         return all(_is(pool, name, value) for name, value in settings.items())

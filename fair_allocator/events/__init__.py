@@ -1,9 +1,9 @@
 """The events on the wire: one JSON object per record, UTF-8.
 
 model    what all events have in common
-inputs   what comes in: requests, rewards, declines, controls
-reading  reads requests and rewards quickly
-outputs  what goes out: assignments and what an audit needs beside them, dead letters
+inputs   events that the service reads: requests, rewards, declines, controls
+reading  reads requests and rewards fast
+outputs  events that the service writes: assignments, other records for an audit, dead letters
 """
 
 from fair_allocator.events.inputs import (

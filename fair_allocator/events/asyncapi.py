@@ -1,4 +1,4 @@
-"""The topics in words that other tools read: an AsyncAPI 3 document, made from the events."""
+"""An AsyncAPI 3 document of the topics, made from the events. Other tools can read it."""
 
 from typing import Any, Final
 
@@ -31,16 +31,16 @@ Json = dict[str, Any]
 Models = tuple[type[BaseModel], ...]
 
 PREFIX: Final = "fair-allocator."
-"""What the topics' names begin with unless `kafka.topic_prefix` says otherwise."""
+"""The names of the topics begin with this, unless `kafka.topic_prefix` is set."""
 
 _CORRELATED: Final = (Request, Reward, Decline, AssignmentEvent, WaitingEvent, RefusedEvent)
-"""Events that are about one request, and name it."""
+"""Events that name the one request that they are about."""
 
 _WITH_HEADERS: Final = (Request, AssignmentEvent, WaitingEvent, RefusedEvent, DeadLetter)
-"""A request may have them; what comes of it has the same."""
+"""Events with headers. A request may have them, and all answers to it have the same."""
 
 _WITHOUT_KEY: Final = (TickEvent, CheckpointEvent)
-"""Events that are about no pool."""
+"""Events that do not belong to a pool."""
 
 _HEADERS: Final[Json] = {
     "type": "object",
@@ -80,7 +80,7 @@ _RECEIVED: Final[dict[str, tuple[str, Models]]] = {
 
 
 def asyncapi() -> Json:
-    """Return the document, from an application's point of view: it sends inputs, and receives."""
+    """Return the document from the view of an application, which sends inputs and gets answers."""
     topics = _SENT | _RECEIVED
     models = [model for _, of_topic in topics.values() for model in of_topic]
     return {

@@ -1,4 +1,4 @@
-"""The events that come in: requests, rewards and declines, and controls."""
+"""The events that the service reads: requests, rewards, declines and controls."""
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
@@ -21,13 +21,13 @@ MOST_NAMED: Final = 100_000
 """How many arms one event may name."""
 
 MOST_SET: Final = 5_000
-"""How many arms one control may set, remove, let sleep or wake."""
+"""How many arms one control may set, remove, send to sleep or wake."""
 
 MOST_TAGS: Final = 100
 """How many tags an arm may carry."""
 
 TagName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w.:-]+$")]
-"""A property of an arm that requests may ask for: letters, digits and ``_ . : -``."""
+"""A property of an arm that requests may ask for. It has letters, digits and ``_ . : -``."""
 
 Tags = Annotated[list[TagName], Field(max_length=MOST_TAGS)]
 Count = Annotated[int, Field(ge=1)]
@@ -35,13 +35,13 @@ Rate = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
 
 class Input(Event):
-    """An event that somebody else writes."""
+    """An event that an application writes and the service reads."""
 
-    # Fields that we do not know are kept, so that `unmeant` can look at them.
+    # Unknown fields are kept, so that `unmeant` can look at them.
     model_config = ConfigDict(extra="allow")
 
     extensions: dict[str, Any] | None = None
-    """A place for data of your own; it is not looked at."""
+    """A place for data of your own. The service ignores it."""
 
 
 class Request(Input):
@@ -50,13 +50,13 @@ class Request(Input):
     request_id: Name
     pool: Name
     time: Annotated[AwareDatetime | None, Field(strict=False)] = None
-    """When it was asked, for measuring; decisions do not depend on it."""
+    """When the request was made. It is only for measuring: decisions do not depend on it."""
     eligible: Annotated[list[Name], Field(min_length=1, max_length=MOST_NAMED)] | None = None
-    """The arms that can take it; any arm if neither this nor `needs` is given."""
+    """The arms that can take the request. Any arm, if neither this nor `needs` is given."""
     needs: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
-    """Which tags an arm must carry to take it, such as "french & !trainee"."""
+    """Which tags an arm must have to take the request, such as "french & !trainee"."""
     slots: Count | None = None
-    """How many different arms it wants; 1 if left out."""
+    """How many different arms the request wants; 1 if left out."""
 
 
 class Reward(Input):
@@ -67,24 +67,25 @@ class Reward(Input):
     pool: Name
     value: Annotated[float, Field(ge=0, le=1)]
     arm: Name | None = None
-    """Whose reward it is; needed where the request was given to several arms."""
+    """The arm that the reward is for. Needed if the request was given to several arms."""
 
 
 class Decline(Input):
-    """Tells that an arm does not take its assignment; it comes in the topic of the rewards."""
+    """Tells that an arm does not take its assignment. It is sent to the topic of the rewards."""
 
     type: Literal["declined"]
     request_id: Name
     pool: Name
     arm: Name | None = None
-    """Who declines; needed where the request was given to several arms."""
+    """The arm that declines. Needed if the request was given to several arms."""
 
 
 class PoolSettings(Event):
-    """What can be said of a pool; what is left out stays as it is, or takes its default.
+    """The settings of a pool. A setting that is left out keeps its value, or gets its default.
 
     A null unsets `bank`, `caps`, `max_open`, `tags`, `reward_timeout`, `default_reward`,
-    `wait_timeout`, `rate` and `burst`; elsewhere it is as if left out.
+    `wait_timeout`, `rate` and `burst`. For any other setting, a null means the same as leaving
+    it out.
     """
 
     arms: dict[Name, Share] | None = None
@@ -94,23 +95,23 @@ class PoolSettings(Event):
     requests: Literal["plain", "any"] | None = None
     """Whether requests may name arms and slots, and arms may sleep."""
     bank: Count | None = None
-    """How many pulls in advance count: no arm starves in any stretch."""
+    """How many pulls of an arm count in advance. With it, no arm starves in any stretch."""
     caps: dict[Name, Share] | None = None
-    """Most shares by arm, for the learner's choices."""
+    """The maximum share by arm. It limits the learner's choices."""
     max_open: Count | dict[Name, Count] | None = None
-    """How many assignments of an arm may be open; an arm with so many is not eligible."""
+    """How many open assignments an arm may have; an arm with so many is not eligible."""
     tags: dict[Name, Tags] | None = None
-    """What arms are or can do, for requests with `needs`."""
+    """The tags of the arms, for requests with `needs`."""
     reward_timeout: Annotated[float | None, Field(gt=0)] = None
-    """Seconds of record time after which a reward is no longer waited for."""
+    """After so many seconds of record time, the pool stops waiting for a reward."""
     default_reward: Annotated[float | None, Field(ge=0, le=1)] = None
-    """The reward counted at the timeout, where no event means failure."""
+    """The reward that is counted at the timeout, such as 0 if silence means failure."""
     when_busy: Literal["wait", "refuse"] | None = None
-    """What happens to a request that nobody can take now, or of a paused pool."""
+    """What happens to a request if no arm can take it now, or if the pool is paused."""
     wait_timeout: Annotated[float | None, Field(gt=0)] = None
-    """Seconds of record time after which a request that waits becomes a dead letter."""
+    """After so many seconds of record time, a waiting request becomes a dead letter."""
     reassign: bool | None = None
-    """Whether a request is decided again when its arm declines or its time is up."""
+    """Whether a request is decided again when its arm declines or lets its time pass."""
     rate: Rate | None = None
     """How many requests the pool takes in a second of record time; the others are refused."""
     burst: Rate | None = None
@@ -121,7 +122,7 @@ class ControlInput(Input):
     """A control: changes a pool at run time."""
 
     by: Name | None = None
-    """Who sends it, for the record: published with what the control does, and not checked."""
+    """Who sends the control. It is published with the effect of the control, and not checked."""
 
 
 class Configure(PoolSettings, ControlInput):
@@ -134,14 +135,14 @@ class Configure(PoolSettings, ControlInput):
 
 
 class PoolControl(ControlInput):
-    """Removes a pool, pauses it or lets it go on."""
+    """Removes, pauses or resumes a pool."""
 
     action: Literal["remove", "pause", "resume"]
     pool: Name
 
 
 class ArmSettings(Input):
-    """What can be said of an arm; what is left out stays as it is. A null unsets a limit."""
+    """The settings of an arm. A setting that is left out keeps its value. A null unsets a limit."""
 
     quota: Share | None = None
     cap: Share | None = None
@@ -158,7 +159,7 @@ class SetArms(ControlInput):
 
 
 class NamedArms(ControlInput):
-    """Removes arms, lets them sleep or wakes them."""
+    """Removes arms, sends them to sleep or wakes them."""
 
     action: Literal["remove-arm", "sleep", "wake"]
     pool: Name
@@ -172,7 +173,7 @@ controls: TypeAdapter[Control] = TypeAdapter(Annotated[Control, Field(discrimina
 
 
 def _kind(event: Any) -> str:
-    """Return which event of the rewards topic this is: a reward unless it says otherwise."""
+    """Return the type of an event in the rewards topic. Without a type, it is a reward."""
     kind = event.get("type", "reward") if isinstance(event, dict) else event.type
     return "declined" if kind == "declined" else "reward"
 
@@ -189,16 +190,17 @@ input_events: Final[dict[str, TypeAdapter[Any]]] = {
     "rewards": rewards,
     "controls": controls,
 }
-"""What reads an event, by topic."""
+"""For each topic, the adapter that reads its events."""
 
 
 # -- checking -----------------------------------------------------------------------------------
 
 
 def _fields_checker(model: type[Input]) -> Callable[[bytes], dict[str, Any]]:
-    """Return a function that reads an event's fields, checked as by the model, in half the time.
+    """Return a function that reads an event as a dict, with the same checks as the model.
 
-    Fields that the model does not know are there, too. Fields that were left out are missing.
+    It takes half the time of the model. The dict also has the fields that the model does not know.
+    It does not have the fields that were left out.
     """
     schema: Any = model.__pydantic_core_schema__
     while "fields" not in schema:
@@ -217,7 +219,7 @@ def _fields_checker(model: type[Input]) -> Callable[[bytes], dict[str, Any]]:
 
 check_request = _fields_checker(Request)
 check_reward = _fields_checker(Reward)
-"""What reads any request and any reward; `reading` is quicker with the usual ones."""
+"""Functions that read any request and any reward; `reading` is faster for the usual ones."""
 
 REQUEST_FIELDS: Final = frozenset(Request.model_fields)
 REWARD_FIELDS: Final = frozenset(Reward.model_fields)
@@ -228,14 +230,14 @@ _MEANT: Final = {
     "eligible_arms": "eligible",
     "candidates": "eligible",
 }
-"""Names that others use for what is a field of ours."""
+"""Our name for each field that other systems call by another name."""
 
 
 def unmeant(event: Mapping[str, Any] | Input, known: frozenset[str], unknown: str) -> str | None:
     """Return what is wrong with an event's unknown fields, None if nothing is.
 
-    `unknown` says what to do with them: "ignore" all, "check" whether one looks like a field of
-    ours, or "refuse" all.
+    `unknown` says what to do with unknown fields: "ignore" all of them, "refuse" all of them, or
+    "check" whether one looks like a misspelt field of ours.
 
     >>> unmeant({"slot": 2}, REQUEST_FIELDS, "check")
     "unknown field 'slot': did you mean 'slots'? Data of your own goes under 'extensions'"

@@ -7,13 +7,13 @@ from pydantic import BaseModel, ConfigDict, Field
 MOST_CHARACTERS: Final = 256
 
 Name = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
-"""A pool, an arm or a request id."""
+"""The name of a pool or an arm, or the id of a request."""
 
 Share = str | int | float
-"""A share in [0, 1]; text keeps fractions exact: "0.2", "1/3"."""
+"""A share in [0, 1]. A text such as "0.2" or "1/3" is exact."""
 
 
 class Event(BaseModel):
-    """One JSON object on the wire; numbers and texts are not converted into each other."""
+    """One event: a JSON object. A number is not accepted for a text, nor a text for a number."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)

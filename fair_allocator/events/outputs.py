@@ -1,9 +1,8 @@
-"""The events that go out.
+"""The events that the service writes.
 
-`AssignmentEvent`, `WaitingEvent`, `RefusedEvent`, `EpochEvent`, `ControlEvent`, `TickEvent`,
-`RemovedEvent` and `CheckpointEvent` make up the assignments topic, `DeadLetter` has a topic of its
-own. The assignments topic is complete for an audit: who was chosen among whom, what every arm was
-entitled to, which inputs had been folded before, and whether a record was changed since.
+`DeadLetter` has a topic of its own. All other events are in the assignments topic. An audit needs
+only this topic. It says which arm was chosen among which arms, and what every arm was entitled to.
+It also says which inputs were folded (applied) before, and whether a record was changed later.
 """
 
 import re
@@ -25,11 +24,11 @@ from fair_allocator.events.inputs import (
 from fair_allocator.events.model import Event, Name
 
 ASSIGNMENT_VERSION: Final = 2
-"""Since 2 an assignment may have several arms, an eligible set, and a request that waited."""
+"""The version of an assignment. Since 2 it may have several arms, eligible arms, and a wait."""
 
 
 class Folded(Event):
-    """The next offset of each input topic after what was folded before a record."""
+    """Which inputs were folded before a record: the next offset of each input topic."""
 
     requests: int
     rewards: int
@@ -38,11 +37,14 @@ class Folded(Event):
 
 class _Published(Event):
     redelivered: Annotated[bool, Field(exclude=True)] = False
-    """Perhaps published before, the same but for this: only where delivery is at least once."""
+    """True if this record may be a copy of one published earlier, which is equal except for this.
+
+    Only at-least-once delivery makes copies.
+    """
 
 
 class Pick(Event):
-    """One of the arms that a request was given."""
+    """One of the arms that were given a request."""
 
     arm: Name
     reason: Literal["fairness", "learner"]
@@ -53,8 +55,8 @@ class AssignmentEvent(_Published):
     """A decision; `folded` says which inputs came before it.
 
     `arm`, `reason` and `propensity` are those of the first arm. The fields from `others` on are
-    left out where they say nothing, which is always so in pools with plain requests. An arm that
-    is asleep or busy is *away*, all others are *present*.
+    left out if they are empty, as always in pools with plain requests. An arm that is asleep or
+    busy is *away*; all other arms are *present*.
     """
 
     type: Literal["assignment"] = "assignment"
@@ -67,33 +69,35 @@ class AssignmentEvent(_Published):
     reason: Literal["fairness", "learner"]
     propensity: float | None
     repeat: bool = False
-    """The request had been answered before: same round, not counted again."""
+    """Whether this repeats an earlier answer: it has the same round, and is not counted again."""
     others: tuple[Pick, ...] = ()
     """The other arms, if the request was given to several."""
     eligible: tuple[Name, ...] | None = None
-    """The present arms that could take it, where these are fewer than the others."""
+    """The present arms that could take the request. Given if they are fewer than those in `but`."""
     but: tuple[Name, ...] | None = None
-    """The present arms that could not take it; with neither, every present arm could."""
+    """The present arms that could not take it. Without `eligible` and `but`, all of them could."""
     away: tuple[Name, ...] = ()
     back: tuple[Name, ...] = ()
-    """Who went away and came back since the pool's last record, before this decision."""
+    """The arms that went `away` or came `back` after the pool's last record, before this one."""
     request_offset: int | None = None
-    """Where the request is, if it was decided later than it was read; else right before
-    `folded.requests`."""
+    """The offset of the request, if it was decided later than it was read.
+
+    Otherwise its offset is ``folded.requests - 1``.
+    """
     instead_of: Name | None = None
-    """The arm that declined or whose time was up, if the request was decided again."""
+    """If the request was decided again: the arm that declined or let its time pass."""
     folded: Folded
     partition: int
 
     @property
     def picks(self) -> tuple[Pick, ...]:
-        """Every arm of the request, the first one first."""
+        """All arms of the request, in order."""
         first = Pick(arm=self.arm, reason=self.reason, propensity=self.propensity)
         return (first, *self.others)
 
 
 class WaitingEvent(_Published):
-    """A request waits: nobody can take it now."""
+    """A request waits, because no arm can take it now or the pool is paused."""
 
     type: Literal["waiting"] = "waiting"
     pool: Name
@@ -101,22 +105,22 @@ class WaitingEvent(_Published):
     request_offset: int
     why: Literal["nobody-free", "paused"]
     instead_of: Name | None = None
-    """The arm that declined or whose time was up, if the request waits to be decided again."""
+    """If the request waits to be decided again: the arm that declined or let its time pass."""
     repeat: bool = False
-    """The same request came again while it waits."""
+    """Whether the same request came again while it waits."""
     folded: Folded
     partition: int
 
 
 class StatedArm(Event):
-    """Where an arm stands at the start of a round; fractions as text, such as "7/2"."""
+    """An arm's figures at the start of a round. Fractions are texts, such as "7/2"."""
 
     quota: str
     entitled: str
     pulls: int
     cap: str | None = None
     capped: str | None = None
-    """How many pulls its cap allows so far, where it has one."""
+    """How many pulls its cap allows so far, if it has a cap."""
     away: bool = False
     """Whether it is asleep or busy."""
 
@@ -124,10 +128,10 @@ class StatedArm(Event):
 class EpochEvent(_Published):
     """What is in force in a pool from `round` on.
 
-    A complete one names every arm, in `chunks` records that follow each other, and stands for
-    itself; it opens a pool and is repeated now and then. Any other names only the arms whose
-    quota changed, who joined, and in `left` who left. `rule` is "none" and `bound` null where
-    nothing is promised.
+    A complete statement names every arm, in `chunks` records one after the other. It opens a pool
+    and is repeated now and then, so that a reader can start there. Any other statement names only
+    the arms that joined or whose quota changed, and in `left` the arms that left. If nothing is
+    promised, `rule` is "none" and `bound` is null.
     """
 
     type: Literal["epoch"] = "epoch"
@@ -151,7 +155,7 @@ class EpochEvent(_Published):
 
 
 class TickEvent(_Published):
-    """Time passed without an input, and assignments expired by it; or inputs are ahead of time."""
+    """Time passed without an input and assignments expired, or inputs have times in the future."""
 
     type: Literal["tick"] = "tick"
     clock: int
@@ -159,14 +163,14 @@ class TickEvent(_Published):
     partition: int
     folded: Folded
     until: Folded | None = None
-    """If given: inputs below these offsets count as of `clock` if their timestamp is later.
+    """If given: inputs below these offsets with a later timestamp get the time `clock`.
 
-    Otherwise one producer whose clock is ahead would let the time of other requests be up early.
+    Without this, a producer whose clock is ahead would make the requests of others expire early.
     """
 
 
 class ControlEvent(_Published):
-    """A control was obeyed that changes no quota: a pool pauses or goes on, arms sleep or wake."""
+    """A control that changes no quota was applied: a pool pauses or resumes, arms sleep or wake."""
 
     type: Literal["control"] = "control"
     pool: Name
@@ -179,16 +183,16 @@ class ControlEvent(_Published):
 
 
 class RefusedEvent(_Published):
-    """A pool refused a request; the dead letter has the reason in words, and the bytes.
+    """A pool refused a request. Its dead letter has the reason in words, and the original bytes.
 
-    Requests that never reach a pool, because they cannot be read, have a dead letter only.
+    A request that cannot be read never reaches a pool, so it has only a dead letter.
     """
 
     type: Literal["refused"] = "refused"
     pool: Name
     request_id: Name
     reason: str
-    """As in the dead letter."""
+    """The same reason as in the dead letter."""
     folded: Folded
     partition: int
 
@@ -225,7 +229,7 @@ Caused = (
     | TickEvent
     | RemovedEvent
 )
-"""A record that an input or time has caused; it says what was folded before it."""
+"""A record that an input or the passing of time has caused. Its `folded` has the inputs before."""
 
 Published = Caused | CheckpointEvent
 """A record of the assignments topic."""
@@ -245,15 +249,15 @@ class Refusal(StrEnum):
     BAD_KEY = "bad-key"
     """The record's key is not the pool's name."""
     WRONG_PARTITION = "wrong-partition"
-    """The producer's partitioner is not the configured one, so the pool lives elsewhere."""
+    """The pool belongs on another partition: the producer does not use the same partitioner."""
     UNKNOWN_POOL = "unknown-pool"
-    """No such pool, and no template makes one."""
+    """There is no such pool, and no template to make one."""
     PAUSED = "paused"
-    """The pool is paused, and its requests do not wait."""
+    """The pool is paused, and it does not let requests wait."""
     NOBODY_FREE = "nobody-free"
-    """Every eligible arm is asleep, busy or at its cap, and the pool's requests do not wait."""
+    """Every eligible arm is asleep, busy or at its cap, and the pool does not let requests wait."""
     TOO_MANY_WAITING = "too-many-waiting"
-    """As many requests wait in the pool as may."""
+    """The pool already has as many waiting requests as it may have."""
     TOO_MANY_REQUESTS = "too-many-requests"
     """The pool takes no more requests at this rate."""
     NO_MEMORY = "no-memory"
@@ -263,13 +267,13 @@ class Refusal(StrEnum):
     NOBODY_LEFT = "nobody-left"
     """Every arm that could take the request has declined it or let its time pass."""
     REFUSED = "refused"
-    """What the pool cannot serve; the message says why."""
+    """The pool cannot serve the input; the message says why."""
     FROM_THE_FUTURE = "from-the-future"
     """The record's timestamp is further ahead than the configured skew."""
 
 
 class DeadLetter(_Published):
-    """An input that could not be used, with its bytes as they came."""
+    """An input that could not be used, with its original bytes."""
 
     topic: str
     partition: int
@@ -282,11 +286,11 @@ class DeadLetter(_Published):
     value: str | None
     """The record's value, in base64."""
     truncated: bool = False
-    """Whether key and value are only the beginning: more would not fit in a record."""
+    """Whether key and value are cut off, because all of their bytes would not fit in a record."""
 
     @classmethod
     def read(cls, value: bytes | None) -> "DeadLetter | None":
-        """Read a record of the topic; None if it is no letter, but a mark of what was sent again.
+        """Read a record of the topic; None if it only marks letters that were sent again.
 
         >>> DeadLetter.read(b'{"replayed":[0]}')
         """
@@ -296,7 +300,7 @@ class DeadLetter(_Published):
             return None
 
     def original(self) -> tuple[bytes | None, bytes | None]:
-        """Return key and value as they came."""
+        """Return the original key and value."""
         return (
             None if self.key is None else b64decode(self.key),
             None if self.value is None else b64decode(self.value),
@@ -308,7 +312,7 @@ _MARK = re.compile(rb',\s*"redelivered":\s*true\s*\}$')
 
 
 def redelivered(value: bytes | None) -> bytes | None:
-    """Return a published event with the mark that it may have been published before.
+    """Return a published event with the mark `redelivered`.
 
     >>> redelivered(b'{"type":"tick"}')
     b'{"type":"tick","redelivered":true}'
@@ -319,7 +323,7 @@ def redelivered(value: bytes | None) -> bytes | None:
 
 
 def first_delivered(value: bytes) -> bytes:
-    """Return a published event without that mark, as it was when it was published first.
+    """Return a published event without the mark `redelivered`.
 
     >>> first_delivered(b'{"type":"tick","redelivered":true}')
     b'{"type":"tick"}'

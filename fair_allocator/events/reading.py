@@ -1,7 +1,7 @@
-"""Reads requests and rewards. Nearly every record is one of them, so this has to be quick.
+"""Reads requests and rewards. Nearly every record is one of them, so this has to be fast.
 
-The usual ones are parsed and then checked by hand, in half the time that their models take.
-Everything else is left to the models, which also say what is wrong. A test holds both equal.
+Usual requests and rewards are checked by the code below, in half the time that their models take.
+Their models read all others, and say what is wrong. A test checks that both ways give the same.
 """
 
 from typing import Any, Final
@@ -11,7 +11,7 @@ from pydantic_core import from_json
 from fair_allocator.events.inputs import MOST_NAMED, check_request, check_reward
 from fair_allocator.events.model import MOST_CHARACTERS
 
-# Aliases: compiled code looks up globals on each use.
+# Aliases are faster: compiled code looks up globals on each use.
 _parse: Final = from_json
 _check_request: Final = check_request
 _check_reward: Final = check_reward
@@ -20,12 +20,12 @@ _NAMED: Final[int] = MOST_NAMED
 
 
 def read_request(value: bytes) -> dict[str, Any]:
-    """Return the fields of a request; those that were left out are missing.
+    """Return the fields that a request has.
 
     Raises
     ------
     ValidationError
-        If it is none.
+        If the value is not a valid request.
     """
     event = _object(value)
     if event is not None and _is_usual_request(event):
@@ -34,12 +34,12 @@ def read_request(value: bytes) -> dict[str, Any]:
 
 
 def read_reward(value: bytes) -> dict[str, Any]:
-    """Return the fields of a reward; those that were left out are missing.
+    """Return the fields that a reward has.
 
     Raises
     ------
     ValidationError
-        If it is none.
+        If the value is not a valid reward.
     """
     event = _object(value)
     if event is not None and _is_usual_reward(event):
@@ -48,7 +48,7 @@ def read_reward(value: bytes) -> dict[str, Any]:
 
 
 def _object(value: bytes) -> dict[str, Any] | None:
-    """Return the JSON object that a value is, None if it is something else."""
+    """Return a value as a JSON object, None if it is something else."""
     try:
         event = _parse(value)
     except ValueError:
@@ -57,7 +57,7 @@ def _object(value: bytes) -> dict[str, Any] | None:
 
 
 def _is_usual_request(event: dict[str, Any]) -> bool:
-    """Tell whether this is a request that at most names arms and slots, and a good one."""
+    """Tell whether this is a valid request without optional fields other than arms and slots."""
     if not (_is_name(event.get("request_id")) and _is_name(event.get("pool"))):
         return False
     known = 2
@@ -75,7 +75,7 @@ def _is_usual_request(event: dict[str, Any]) -> bool:
 
 
 def _is_usual_reward(event: dict[str, Any]) -> bool:
-    """Tell whether this is a reward that at most names its arm, and a good one."""
+    """Tell whether this is a valid reward without optional fields other than its arm."""
     if not (_is_name(event.get("request_id")) and _is_name(event.get("pool"))):
         return False
     value = event.get("value")

@@ -1,6 +1,6 @@
-"""The JSON that is written by hand, because there is one such text for every request.
+"""Writes the JSON of assignments directly. There is one for every request, so it must be fast.
 
-A test holds it equal to what the models of `outputs` write.
+A test checks that it is equal to what the models of `outputs` write.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ to_json = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False
 
 _FORCED: Final = ',"reason":"fairness","propensity":1.0,"repeat":false'
 _CHOSEN: Final = ',"reason":"learner","propensity":1.0,"repeat":false'
-"""How a deterministic choice goes on after its epoch."""
+"""The JSON of a deterministic choice after its epoch."""
 
 
 def opening(pool: str) -> str:
-    """Return how the assignments of a pool begin, up to the request's id."""
+    """Return the first part of the assignments of a pool, up to the request's id."""
     return f'{{"type":"assignment","pool":{quoted(pool)},"request_id":'
 
 
@@ -32,22 +32,22 @@ def opening_any(pool: str) -> str:
 
 
 def closing(rewards: int, controls: int, partition: int) -> str:
-    """Return the end of assignments that come after these numbers of rewards and controls."""
+    """Return the last part of an assignment, with the positions in rewards and controls."""
     return f',"rewards":{rewards},"controls":{controls}}},"partition":{partition}}}'
 
 
 def names(arms: Sequence[str]) -> str:
-    """Return a list of names."""
+    """Return names as a JSON list."""
     if len(arms) == 1:
         return f"[{quoted(arms[0])}]"
     return "[" + ",".join([quoted(arm) for arm in arms]) + "]"
 
 
 def assignment(begin: str, made: Assignment, more: str, requests: int, end: str) -> str:
-    """Return an `AssignmentEvent`.
+    """Return an `AssignmentEvent` as JSON.
 
-    `begin` comes from `opening`, `more` holds the fields that only requests with arms or slots
-    have, as `more_fields` gives them, and `end` comes from `closing`.
+    `begin` comes from `opening`, and `end` from `closing`. `more` has the fields that only requests
+    with arms or slots have. It comes from `more_fields`.
     """
     propensity, repeat = made.propensity, made.repeat
     if repeat or type(propensity) is not float or propensity != 1.0:
@@ -64,7 +64,7 @@ def assignment(begin: str, made: Assignment, more: str, requests: int, end: str)
 
 
 def others(made: Assignment) -> str:
-    """Return the arms of an assignment after its first one, as a field."""
+    """Return the other arms of an assignment as a JSON field."""
     picks = [
         f'{{"arm":{quoted(pick.arm)},"reason":"{pick.reason}",'
         f'"propensity":{probability(pick.propensity)}}}'
@@ -81,7 +81,7 @@ def more_fields(
     request_offset: int | None,
     instead_of: str,
 ) -> str:
-    """Return the fields that only requests with arms or slots have."""
+    """Return the JSON fields that only requests with arms or slots have."""
     text = others(made) if made.others else ""
     if eligible is not None:
         text += f',"eligible":{names(eligible)}'
@@ -100,7 +100,7 @@ def more_fields(
 
 
 def probability(value: float | None) -> str:
-    """Return a propensity."""
+    """Return a propensity as JSON."""
     if type(value) is float and 0.0 <= value <= 1.0:
         return "1.0" if value == 1.0 else repr(value)
     return to_json(value)

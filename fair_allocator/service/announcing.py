@@ -1,4 +1,4 @@
-"""What a commit did that an operator wants to read in the log: changes, and first failures."""
+"""Logs what a commit did, for operators: changes, and the first failure of each kind."""
 
 import logging
 from typing import Final
@@ -8,13 +8,13 @@ from fair_allocator.shard.settings import Tally
 logger = logging.getLogger(__name__)
 
 _MOST_CONTROLS: Final = 10
-"""Controls of a commit that have a line each."""
+"""Up to this many controls of a commit get one log line each."""
 
 _IN_WORDS: Final = {"pause": "paused", "resume": "resumed", "remove": "removed"}
 
 
 class Announcer:
-    """Logs what was committed; a reason for dead letters only once."""
+    """Logs what was committed. It logs each reason for dead letters only once."""
 
     def __init__(self) -> None:
         self._warned: set[str] = set()

@@ -1,7 +1,8 @@
 """The loop: poll, fold, commit.
 
-Crash-only: after any failure, the service throws its in-memory shards away and restores them from
-the journal, the same way as at the start. A commit is one transaction over every owned shard.
+To *fold* an input means to apply it to the state of a shard. A commit is one transaction over all
+owned shards. After any failure, the service discards its shards in memory and restores them from
+the journal, the same way as at the start.
 """
 
 import gc
@@ -30,13 +31,13 @@ Subscriber = Callable[[Sequence[Outgoing]], None]
 
 _LOSING_SECONDS: Final = 2.0
 _QUICK_BYTES: Final = 32 * 2**20
-"""Time budget for the snapshot on revoke, and the most bytes of shards that fit into it."""
+"""Time for the snapshot when partitions are revoked, and how many bytes fit into this time."""
 
 _FOLDING_SECONDS: Final = 1.0
-"""How long the service folds before it commits what it has folded."""
+"""How long the service folds inputs before it commits."""
 
 _RESTORING_SECONDS: Final = 10.0
-"""Time after which no further restore begins before the next poll."""
+"""After this time, the service polls before it begins the next restore."""
 
 _RETRY_SECONDS: Final = 0.5
 """Longest pause between two attempts to restore. After a broker failed, each pause adds to the time
@@ -46,12 +47,14 @@ _TELLING_SECONDS: Final = 2.0
 """How often a long restore logs its progress."""
 
 _SWEEPING_SECONDS: Final = 30.0
-"""How often to collect reference cycles of the client library. The calmed collector would take an
-hour to get to them."""
+"""How often to collect reference cycles of the client library.
+
+The garbage collector runs rarely (see `calm_collector`), and would find them only after an hour.
+"""
 
 
 def calm_collector() -> None:
-    """Make the garbage collector run rarely: the state is large, long-lived and free of cycles."""
+    """Make the garbage collector run rarely, because the state is large and has no cycles."""
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
 
@@ -60,8 +63,8 @@ class Service:
     """Owns partitions of a log and decides their requests.
 
     `wall` returns the time of day in seconds, and `monotonic` is a clock for durations. The loop
-    calls `heartbeat` for a watchdog: after every step, every part of a fold and every piece of a
-    restore. It reports to `probe` what it does.
+    calls `heartbeat` after every step, every part of a fold and every piece of a restore, so that a
+    watchdog sees progress. It reports to `probe` what it does.
     """
 
     def __init__(
@@ -91,17 +94,17 @@ class Service:
         self._announcer = Announcer()
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Call `subscriber` with the output records of each commit, after it succeeded.
+        """Call `subscriber` with the output records of each successful commit.
 
         The call comes on the loop's thread, in the order of the records, and should return at once.
-        If the answer to a commit is lost, the commit may have happened, but no subscriber hears of
-        it. A request that is repeated is then answered again.
+        If the answer to a commit is lost, the commit may have happened although no subscriber is
+        called. A client that repeats its request then gets its answer.
         """
         self._subscribers.append(subscriber)
 
     @property
     def shards(self) -> dict[int, Shard]:
-        """The shards in memory, by partition; owned partitions without one wait for a restore."""
+        """The shards in memory, by partition. Other owned partitions still wait for a restore."""
         return {partition.number: live.shard for partition, live in self._restored()}
 
     def _restored(self) -> Iterator[tuple[OwnedPartition, Restored]]:
@@ -113,7 +116,7 @@ class Service:
         return [n for n, partition in self._owned.items() if partition.restored is None]
 
     def _has_tried(self) -> bool:
-        """Tell whether a commit was tried that is not known to have happened."""
+        """Tell whether there was a commit of which the result is not known."""
         return any(partition.tried for partition in self._owned.values())
 
     # -- the loop -----------------------------------------------------------------------------
@@ -133,7 +136,7 @@ class Service:
             self.log.close()
 
     def _open(self) -> None:
-        """Open the log; wait for a log that may be away for a moment."""
+        """Open the log; if it is not available, try again for some time."""
         began = self._monotonic()
         while True:
             try:
@@ -150,7 +153,7 @@ class Service:
             self._sleep(min(2.0, 0.05 + waited / 4))
 
     def stop(self) -> None:
-        """End the loop after the step it is in; safe to call from a signal handler."""
+        """End the loop after the current step. A signal handler may call this."""
         self._stopping = True
 
     def step(self) -> None:
@@ -170,8 +173,9 @@ class Service:
     def _serve(self) -> None:
         settings, missing = self._settings, self._to_restore()
         if missing and len(missing) == len(self._owned):
-            # All were thrown away after a failure, and may belong to another service by now: poll
-            # first to find out. The restore then seeks every partition, so nothing is skipped.
+            # All shards were discarded after a failure. Their partitions may belong to another
+            # service by now, and a poll finds this out. It skips no input, because the restore
+            # seeks every partition.
             self.log.poll(0.0, 1)
         self._restore_some(self._to_restore())
         wait = 0.0 if self._to_restore() else settings.poll_seconds
@@ -179,7 +183,7 @@ class Service:
         now = round(self._wall() * 1000)
         if records:
             for partition in self._owned.values():
-                partition.prepared = False  # it was about to leave, but it stayed
+                partition.prepared = False  # the announced loss did not happen
         folded = self._fold(records, now)
         if not records or self._monotonic() - self._ticked >= settings.tick_seconds:
             self._ticked = self._monotonic()
@@ -191,10 +195,10 @@ class Service:
         """Fold records part by part; return those that are not committed yet.
 
         The watchdog gets a heartbeat after every part. If folding takes long, the service commits
-        what it has folded so far. It may do so between any two parts: the shards know their
-        offsets.
+        what it has folded so far. It can do this between any two parts, because the shards know
+        their offsets.
         """
-        # After a failure send nothing ahead: folding may have taken longer than the log waits.
+        # Send nothing ahead after a failure, which may mean that folding exceeds the log's timeout.
         ahead = not self._has_tried()
         folded: list[Record] = []
         began = self._monotonic()
@@ -202,7 +206,7 @@ class Service:
         for number, some in groupby(sorted(records, key=_partition), _partition):
             partition = self._owned.get(number)
             if partition is None or partition.restored is None:
-                continue  # no shard in memory: its restore, which comes next, reads them again
+                continue  # no shard in memory; its restore will read these records again
             shard = partition.restored.shard
             for part in parts_of(some, self._settings.ahead_records):
                 shard.fold(part, now)
@@ -241,12 +245,12 @@ class Service:
     def drain(self, seconds: float = inf) -> None:
         """Snapshot every shard, so that the next start has nothing to replay.
 
-        It begins nothing more after `seconds`. If a snapshot is left out, the next owner
-        has more entries to replay.
+        After `seconds`, no further commit begins. If a snapshot is left out, the next owner has
+        more entries to replay.
         """
         deadline = self._monotonic() + seconds
         try:
-            # The parts and the manifest of a generation under way, then those of a last one.
+            # Two commits close the generation in progress, two more write another one.
             for _ in range(4):
                 if self._monotonic() <= deadline:
                     self._commit(whole=True)
@@ -256,7 +260,7 @@ class Service:
             self._discard()
 
     def _discard(self) -> None:
-        """Throw the shards away: they hold changes that are in no journal. A step restores them."""
+        """Discard the shards, which have changes that are in no journal. A step restores them."""
         self._sent_ahead.clear()
         for partition in self._owned.values():
             partition.restored = None
@@ -304,7 +308,7 @@ class Service:
                 live.snapshots.committed(placed[first : first + count], now)
             self._probe.committed(self._monotonic() - began)
             self._tell_subscribers(outgoing)
-            if not whole:  # a drain may run during a rebalance, which allows only a commit
+            if not whole:  # not in a drain: during a rebalance, only a commit is allowed
                 self._trim()
 
     def _tell_subscribers(self, outgoing: list[Outgoing]) -> None:
@@ -318,7 +322,7 @@ class Service:
             try:
                 subscriber(published)
             except Exception:
-                # The commit has happened: a failing subscriber must not stop the service.
+                # The commit has happened, so a failing subscriber must not stop the service.
                 logger.exception("a subscriber failed")
 
     def _trim(self) -> None:
@@ -328,7 +332,7 @@ class Service:
                 try:
                     self.log.trim_journal(partition.number, before)
                 except LogUnavailable as error:
-                    # Only space is lost: the next snapshot tries again.
+                    # This only costs space. The next snapshot tries again.
                     logger.warning("journal %d was not trimmed: %s", partition.number, error)
 
     # -- ownership ----------------------------------------------------------------------------
@@ -345,8 +349,8 @@ class Service:
         for number in partitions:
             if number in self._owned:
                 self._owned[number].prepared = True
-        # All is committed between two polls, so only a snapshot is left to write. The whole group
-        # waits meanwhile, so skip it where it would take long.
+        # Between two polls everything is committed, so only a snapshot is left to write. The whole
+        # group waits for it, so skip the snapshot if it would take long.
         if sum(live.snapshots.bytes for _, live in self._restored()) <= _QUICK_BYTES:
             self.drain(_LOSING_SECONDS)
 
@@ -361,8 +365,8 @@ class Service:
     def _restore_some(self, partitions: Collection[int]) -> None:
         """Restore partitions for a while; the steps that follow go on with the rest.
 
-        These steps poll in between, because a group evicts a member that does not poll. The next
-        owner would get all its partitions at once and be evicted as well.
+        These steps poll in between, because a group evicts a member that does not poll. Then the
+        next owner would get all partitions at once and be evicted as well.
         """
         began = self._monotonic()
         for partition in sorted(partitions):

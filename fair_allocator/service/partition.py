@@ -35,15 +35,14 @@ class OwnedPartition:
     Attributes
     ----------
     restored
-        Its state; None until it is restored, and again after a failure.
+        The state; None until it is restored, and again after a failure.
     prepared
-        Whether the log announced that it may leave, so that all of it was committed first.
+        Whether the log announced that the partition may be lost, and everything was committed.
     tried
-        By topic, the position that the latest tried commit would reach. An entry stays until a
-        commit up to there is known to have happened. Later commits may succeed although an earlier
-        one never did.
+        By topic, the position that the latest commit would reach, while its result is not known. An
+        entry stays until a commit up to this position is known to have happened.
     doubted
-        The journal's offsets when the log's committed offsets were last seen to differ from them.
+        The journal's offsets when a restore last saw that the log's committed offsets differ.
     """
 
     number: int
@@ -64,7 +63,7 @@ class OwnedPartition:
                 progress=progress,
             )
         except OffsetGone as error:
-            # A new owner trims the journal while we read: the next poll tells us of the loss.
+            # A new owner trimmed the journal while we read it. The next poll tells us of the loss.
             raise LogUnavailable(f"partition {self.number}: trimmed by another: {error}") from error
         if not settings.accept_offsets:
             self._check_offsets(log, shard)
@@ -72,10 +71,10 @@ class OwnedPartition:
         if shard.seq:
             log.seek(self.number, shard.offsets)
         else:
-            # Nobody has read these inputs yet: begin at their start, which may not be 0.
+            # No service has read these inputs yet. Begin at their start, which may be above 0.
             shard.begin_at(log.seek(self.number, {}))
         self.restored = Restored(shard, snapshots)
-        # Entries in the journal were committed, even if the answer to the commit was lost.
+        # What is in the journal was committed, even if the answer to the commit was lost.
         self.forget_tried()
         for name, pool in settings.pools.items():
             if shard.settings.lives_here(name, self.number):
@@ -83,14 +82,14 @@ class OwnedPartition:
         return shard
 
     def _check_offsets(self, log: Log, shard: Shard) -> None:
-        """Stop if somebody moved the committed offsets: the journal's are the truth."""
+        """Refuse to serve if somebody moved the committed offsets away from the journal's."""
         said = log.committed(self.number).offsets
         wrong = {t: said[t] for t in INPUTS if t in said and said[t] != shard.offsets[t]}
         if not wrong:
             return
         if self.doubted != shard.offsets:
-            # A new owner may move both while we look. If the journal's offsets are the same at a
-            # second look, somebody moved the committed ones by hand.
+            # A new owner may move both while we look. If the journal's offsets are still the same
+            # at a second look, somebody moved the committed offsets by hand.
             self.doubted = dict(shard.offsets)
             raise LogUnavailable(
                 f"partition {self.number}: committed are {wrong}, journaled {shard.offsets}"
@@ -113,14 +112,14 @@ class OwnedPartition:
         self.tried |= shard.offsets
 
     def forget_tried(self) -> None:
-        """Forget the attempts up to the shard's offsets, since these are committed."""
+        """Forget the attempts up to the shard's offsets, because these are committed."""
         if self.restored is not None:
             offsets = self.restored.shard.offsets
             self.tried = {topic: to for topic, to in self.tried.items() if offsets[topic] < to}
 
 
 def parts_of(records: Iterator[Record], most: int) -> Iterator[list[Record]]:
-    """Split records into parts of at most `most`; a control is a part of its own.
+    """Split records into parts of at most `most` records; each control is a part of its own.
 
     A control may be costly: changing 100,000 arms takes as long as many requests.
     """

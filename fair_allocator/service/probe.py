@@ -1,4 +1,4 @@
-"""What the loop reports to its watchers: at most once per step, never per record."""
+"""What the loop reports to its watchers. It reports per step, never per record."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -15,10 +15,10 @@ class Probe:
     """
 
     def owned(self, kind: str, partitions: Sequence[int]) -> None:
-        """Hear that partitions were "gained", "revoked" (committed first) or "lost"."""
+        """Hear that partitions were "gained", "revoked" (after a commit) or "lost"."""
 
     def restoring(self, progress: str) -> None:
-        """Hear that a restore begins, and later, in words, how far it has come."""
+        """Hear that a restore begins, and later how far it is, in words."""
 
     def restored(self, seconds: float) -> None:
         """Hear how long the restore of a shard took."""
@@ -30,19 +30,19 @@ class Probe:
         behind: Mapping[tuple[str, int], int],
         shards: Mapping[int, Shard],
     ) -> None:
-        """Hear how much of the inputs is unread after `records`, at wall time `now` in ms."""
+        """Hear how many inputs are still unread after `records`; `now` is wall time in ms."""
 
     def committed(self, seconds: float) -> None:
-        """Hear that a transaction happened, and how long it took."""
+        """Hear how long a successful transaction took."""
 
     def counted(self, tally: Tally) -> None:
-        """Receive the counts of a shard since its last commit, now that they are committed."""
+        """Receive the counts of a shard for the commit that just happened."""
 
     def decided(self, records: Sequence[Record]) -> None:
         """Hear that the decisions on these records are durable."""
 
     def failed(self, error: Exception) -> None:
-        """Hear why a step or a last snapshot failed; the loop throws the shards away."""
+        """Hear why a step or the last snapshot failed. The loop discards the shards."""
 
     def stepped(
         self,

@@ -17,9 +17,10 @@ class FilePool:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """The settings of the loop; times in seconds.
+    """The settings of the loop; times are in seconds.
 
-    After each `ahead_records` records of a partition, the loop sends its decisions ahead.
+    After every `ahead_records` records of a partition, the loop sends the decisions to the log
+    before it commits.
     """
 
     shard: ShardSettings = field(default_factory=ShardSettings)

@@ -1,23 +1,23 @@
 """All pools of one partition: how inputs become decisions, and how decisions outlive a crash.
 
-settings    what a shard needs to know
-hosting     what it is told of a pool beyond what the pool keeps
-hosted      a pool with its hosting, its open assignments and the requests that wait
-asked       a request as it came
-headers     which headers of an input go on to what comes of it
+settings    the settings of a shard
+hosting     the settings of a pool that its shard keeps
+hosted      a pool with its hosting, its open assignments and its waiting requests
+asked       a request as it was read, for deciding it later
+headers     which headers of a request its answers carry on
 needs       expressions over the tags of arms
-table       the pools of a shard, changed by operations and by nothing else
-operations  every way in which the state changes, one small class each
-journal     entries of operations, chained
-commits     the commit that is being put together, and entries that are applied
-deciding    requests are decided: at once, after a wait, or again
-noted       decisions as people see them, of the pools that somebody watches
-controls    pools are made and changed
-shard       inputs are read
+table       the pools of a shard; only operations change them
+operations  every kind of change of the state, one small class each
+journal     journal entries: the operations of each commit, chained by hashes
+commits     collects the changes of the next commit, and applies journal entries
+deciding    decides requests: at once, after a wait, or again
+noted       the decisions of watched pools, for people
+controls    makes and changes pools
+shard       reads inputs
 outbox      the outgoing records
-chain       the hash chain over what is published
-snapshot    the whole state, now and then, a few bytes with each commit
-restore     the one way back
+chain       the hash chain over the published records
+snapshot    writes the whole state now and then, a part with each commit
+restore     restores a shard from snapshot and journal
 """
 
 from fair_allocator.shard.restore import Progress, restore

@@ -1,4 +1,4 @@
-"""A request as it came: what it asks for, and its record for a dead letter."""
+"""A request as it was read: what it asks for, and its record for a dead letter."""
 
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ class Asked:
     offset, timestamp, key, value
         The fields of its record.
     headers
-        The headers that the answer carries on.
+        The headers that its answers carry on.
     event
         The fields of the request that a decision looks at.
     """
@@ -65,7 +65,7 @@ class Asked:
         return taken
 
     def record(self, partition: int) -> Record:
-        """Return the record that it came in."""
+        """Return the record of the request."""
         return Record(
             "requests",
             partition,
@@ -77,9 +77,9 @@ class Asked:
         )
 
     def plain(self) -> list[Any]:
-        """Return the record as plain data; its value is UTF-8, because it was read as JSON.
+        """Return the record as plain data. Its value is valid UTF-8, because it was JSON.
 
-        Headers are a fifth field, which is left out if there are none.
+        Headers are the fifth field. It is left out if there are none.
         """
         key = None if self.key is None else self.key.decode("latin-1")
         plain: list[Any] = [self.offset, self.timestamp, key, self.value.decode()]
@@ -111,7 +111,7 @@ class Waiter:
     instead_of
         The arm that another one has to replace; "" if the request was not decided yet.
     since
-        The shard's time when it began to wait.
+        The shard's time when the request began to wait.
     """
 
     __slots__ = ("asked", "instead_of", "since")

@@ -1,15 +1,15 @@
 """The hash chain over the assignments topic of a partition, which makes a forgery evident.
 
-Records are numbered from 0 and hashed in blocks of four. The chain begins with 32 zero bytes;
-after each block it is the SHA-256 of the chain so far and the block's values, with a line feed
-between two of them. A value that is longer than 1,000 bytes is replaced by its own SHA-256, in
-hex. The chain covers values as they were first published, without the mark `redelivered`.
+Records are numbered from 0 and hashed in blocks of four. The chain begins with 32 zero bytes. After
+each block it is the SHA-256 of the chain so far and the block's values, with a line feed between
+two of them. A value longer than 1,000 bytes is replaced by its own SHA-256, in hex. The chain
+covers values as they were first published, without the mark `redelivered`.
 
-Every 256th record is a checkpoint, the first one too. It states the chain over all records before
-it, so a reader can check the records between two checkpoints, wherever it begins to read. The
-places of checkpoints depend only on the number of records, so the same decisions give the same
-checkpoints, even after crashes. In a log that an older release has begun, the chain begins with
-the next record.
+Every 256th record is a checkpoint, and so is the first. A checkpoint states the chain over all
+records before it. So a reader can begin at any checkpoint, and check the records up to the next
+one. The places of checkpoints depend only on the number of records. So the same decisions give the
+same checkpoints, even after crashes. If an older release without a chain began the log, the chain
+begins with the first record of the newer release.
 """
 
 from hashlib import sha256
@@ -19,20 +19,22 @@ from fair_allocator.log.base import Outgoing
 from fair_allocator.text import to_bytes, to_text
 
 BLOCK: Final = 4
-"""Hashing a block costs about half as much as hashing its records one by one. The open block goes
-into the journal with every commit, so blocks are small."""
+"""How many records are hashed at once. This costs about half as much as one by one.
+
+The records of an incomplete block go into the journal with every commit, so blocks are small.
+"""
 
 LONG: Final = 1_000
-"""A value up to this many bytes is hashed, and journaled, as it is."""
+"""A longer value (in bytes) is replaced by its hash, in the block and in the journal."""
 
 CHECKPOINT_EVERY = 256
-"""A multiple of the block."""
+"""How many records there are from one checkpoint to the next. It is a multiple of `BLOCK`."""
 
 _START: Final = bytes(32)
 
 
 class Chain:
-    """The chain of one partition, over all records that were handed to the log."""
+    """The chain of one partition, over all records that were passed to the log."""
 
     __slots__ = ("_block", "_head", "_partition", "records")
 
@@ -41,7 +43,7 @@ class Chain:
         """How many records the chain covers."""
         self._partition = partition
         self._head = _START
-        """The chain after the last whole block."""
+        """The chain after the last complete block."""
         self._block: list[bytes] = []
 
     def extend(self, records: list[Outgoing]) -> list[Outgoing]:
@@ -70,7 +72,7 @@ class Chain:
         return extended
 
     def _before_next(self) -> int:
-        """Return how many records come before the next checkpoint."""
+        """Return how many more records fit before the next checkpoint."""
         return -self.records % CHECKPOINT_EVERY
 
     def _checkpoint(self) -> Outgoing:
@@ -97,7 +99,7 @@ class Chain:
         return [self.records, self._head.hex(), [to_text(value) for value in self._block]]
 
     def restore(self, state: list[Any]) -> None:
-        """Go on where another chain stopped."""
+        """Continue the chain from plain data that `state` returned."""
         self.records, head, block = state
         self._head = bytes.fromhex(head)
         self._block = [to_bytes(value) for value in block]

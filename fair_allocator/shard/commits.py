@@ -1,4 +1,4 @@
-"""The commit that a shard is putting together, and how journal entries restore its state."""
+"""Collects a shard's changes for the next commit, and restores its state from journal entries."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ from fair_allocator.text import to_bytes
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Commits:
-    """The state of one partition, and the output records and journal entry of its changes."""
+    """The state of one partition, with the records and the journal entry of the next commit."""
 
     def __init__(self, partition: int, settings: ShardSettings) -> None:
         self.partition = partition
@@ -29,7 +29,7 @@ class Commits:
         self.tally = Tally()
         self._begun = False
         self._held: tuple[int, Mapping[str, int]] | None = None
-        """The latest time of inputs below some offsets (see `hold_back`); not part of the state."""
+        """A limit for the time of inputs below some offsets (see `hold_back`). Not in the state."""
         self._outbox = Outbox(partition, self.offsets)
         self.published = self._outbox.chain
         self._journaled = 0
@@ -48,11 +48,11 @@ class Commits:
         return result
 
     def take_published(self) -> list[Outgoing]:
-        """Return the output records since the last call, to be sent ahead of the commit."""
+        """Return the output records since the last call, to be sent before the commit."""
         return self._outbox.take()
 
     def cut(self) -> list[Outgoing]:
-        """Close the commit: return the remaining outgoing records, the journal entry last."""
+        """Return the records of this commit, with the journal entry last; begin the next one."""
         draft = self._draft
         if not (draft or self._begun):
             return []
@@ -68,7 +68,10 @@ class Commits:
     # -- restoring ----------------------------------------------------------------------------
 
     def begin_at(self, offsets: Mapping[str, int]) -> None:
-        """Begin at the start of inputs that nobody has read yet; the next entry records it."""
+        """Begin at these offsets, because no service has read the inputs yet.
+
+        The next journal entry records them.
+        """
         self._begun = self.offsets != offsets
         self.offsets.update(offsets)
 
@@ -83,7 +86,7 @@ class Commits:
         buckets: int,
         published: list[Any] | None = None,
     ) -> None:
-        """Start from a snapshot, whose pools are already in the table."""
+        """Start from the values of a snapshot. Its pools are already in the table."""
         if published is not None:
             self._take_published(published)
         self.seq, self.chain, self.writer = seq, chain, writer + 1
@@ -96,7 +99,7 @@ class Commits:
         self._begin()
 
     def apply(self, entry: Entry, chain: str, covered: Mapping[int, int]) -> None:
-        """Apply a journal entry; `covered` is the last entry that each bucket already contains."""
+        """Apply a journal entry; `covered` says up to which entry each bucket is already loaded."""
         table, pools = self.table, entry.pools
         table.clock = entry.clock
         table.restoring = True

@@ -1,4 +1,4 @@
-"""How pools are made and changed: by controls, by the configuration file, and on demand."""
+"""Makes and changes pools: by controls, by the configuration file, and on demand."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Final
@@ -25,12 +25,12 @@ from fair_allocator.shard.table import Elapsed
 from fair_allocator.shard.unusable import Unusable
 
 _FOR_EVERY_ARM: Final = frozenset(("arms", "caps", "requests"))
-"""After a change of these settings, the standing of every arm is published."""
+"""After a change of these settings, the shard publishes the standing of every arm."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Controlling(Deciding):
-    """The side of a shard that makes and changes pools."""
+    """The part of a shard that makes and changes pools."""
 
     # -- whole pools --------------------------------------------------------------------------
 
@@ -58,7 +58,7 @@ class Controlling(Deciding):
         if name not in self.table:
             if full := self._is_full():
                 raise InvalidPool(full)
-            # Write them to the journal: a later configuration must not change the pool's past.
+            # The journal stores them, so that a later configuration does not change past decisions.
             given["seed"] = self.settings.seed
             given["remember"] = self.settings.remembered_per_pool
         whole = not by_control or self._changes_every_arm(name, given)
@@ -75,7 +75,7 @@ class Controlling(Deciding):
         return hosted
 
     def _changes_every_arm(self, name: str, given: Mapping[str, Any]) -> bool:
-        """Tell whether to publish the standing of every arm: not if nothing changes."""
+        """Tell whether a change makes it necessary to publish the standing of every arm."""
         hosted = self.table.hosted(name)
         decisive = {key: given[key] for key in _FOR_EVERY_ARM if key in given}
         return hosted is None or (bool(decisive) and not is_set_to(hosted.pool, decisive))
@@ -92,7 +92,7 @@ class Controlling(Deciding):
         )
 
     def _on_demand(self, name: str, request_bytes: int) -> HostedPool:
-        """Make a pool that a request of this size names but nobody configured."""
+        """Make a pool that a request of this size names and nobody has configured."""
         if self.settings.template is None:
             raise Unusable(
                 Refusal.UNKNOWN_POOL,
@@ -110,7 +110,7 @@ class Controlling(Deciding):
         return self._from_template(name)
 
     def _renewed(self, hosted: HostedPool) -> HostedPool:
-        """Update a pool on demand to the current template, if there is one."""
+        """Update a pool that was made on demand to the current template, if there is one."""
         return hosted if self.settings.template is None else self._from_template(hosted.pool.name)
 
     def _from_template(self, name: str) -> HostedPool:
@@ -131,7 +131,7 @@ class Controlling(Deciding):
         self._outbox.removed(name, hosted.pool.rounds)
 
     def _pause(self, hosted: HostedPool, paused: bool) -> None:
-        """Pause a pool, or let it go on with the requests that wait."""
+        """Pause a pool, or resume it with the requests that wait."""
         self._do(hosted.pool.name, Paused(paused))
         self._outbox.control(hosted.pool.name, "pause" if paused else "resume", ())
         self._serve_waiting(hosted)
@@ -161,7 +161,7 @@ class Controlling(Deciding):
         left: tuple[str, ...],
         uncapped: Collection[str],
     ) -> None:
-        """Publish what came into force by a change that left most arms as they were."""
+        """Publish what came into force by a change of a few arms."""
         named = dict.fromkeys(touched)
         for epoch in hosted.epochs:
             named.update(dict.fromkeys(epoch.arms))
@@ -169,7 +169,7 @@ class Controlling(Deciding):
         self._outbox.changed_arms(hosted.pool, named, left, uncapped)
 
     def _let_sleep(self, hosted: HostedPool, names: list[str], asleep: bool) -> None:
-        """Let some arms sleep, or wake them; the next decision publishes which ones moved."""
+        """Send some arms to sleep, or wake them. The next decision publishes which ones moved."""
         pool = hosted.pool
         for name in names:
             if name not in pool.columns.index:
@@ -189,6 +189,9 @@ class Controlling(Deciding):
         self._do(hosted.pool.name, Stood(position))
 
     def _stand_again(self, hosted: HostedPool, position: int) -> None:
-        """Publish it again, so that an audit can start here; less often if there are many arms."""
+        """Publish the standing of every arm now and then, so that an audit can start there.
+
+        With many arms, this happens less often.
+        """
         if position - hosted.stood >= 10 * hosted.pool.size:
             self._stand(hosted, position)

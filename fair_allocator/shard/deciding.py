@@ -1,4 +1,4 @@
-"""How requests are decided: at once, after a wait, or again."""
+"""Decides requests: at once, after a wait, or again."""
 
 from fair_allocator.core.all_but import AllBut
 from fair_allocator.core.among import Among
@@ -19,7 +19,7 @@ from fair_allocator.shard.unusable import Unusable
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Deciding(Commits):
-    """The side of a shard that decides requests."""
+    """The part of a shard that decides requests."""
 
     # -- deciding -----------------------------------------------------------------------------
 
@@ -41,8 +41,8 @@ class Deciding(Commits):
     ) -> None:
         """Count a pool's proposal, note it, and publish it with the headers of its request.
 
-        `asked` is given if the request may have to be decided again. It is also given if the
-        request was read earlier, which `late` says.
+        `asked` is given if the request may have to be decided again, or if it was read earlier. In
+        the second case `late` is true.
         """
         pool, tally, more = hosted.pool, self.tally, ""
         offset = asked.offset if late and asked is not None else None
@@ -100,7 +100,7 @@ class Deciding(Commits):
     # -- waiting ------------------------------------------------------------------------------
 
     def _wait(self, hosted: HostedPool, asked: Asked, instead_of: str = "") -> None:
-        """Let a request wait, or refuse it if its pool does not let requests wait."""
+        """Let a request wait, or refuse it if its pool does not allow that."""
         hosting, name = hosted.hosting, hosted.pool.name
         if hosting.when_busy == "refuse":
             if hosting.paused:
@@ -119,13 +119,13 @@ class Deciding(Commits):
     def _serve_waiting(self, hosted: HostedPool, freed: str | None = None) -> None:
         """Decide the waiting requests that an arm can take now, in order.
 
-        `freed` is the arm that came back, if it is the only one.
+        If only one arm came back, `freed` is this arm.
         """
         while hosted.waiting and not hosted.hosting.paused:
             served = False
             for waiter in list(hosted.waiting.values()):
                 served = self._serve_one(hosted, waiter, freed) or served
-            # A decision raises the limits of the arms with a cap, and so may free other arms.
+            # A decision adds to the allowance of every cap, and so may free other arms.
             if not served or not hosted.pool.caps:
                 return
             freed = None
@@ -149,7 +149,7 @@ class Deciding(Commits):
     def _give_up(
         self, hosted: HostedPool, asked: Asked, instead_of: str, refusal: Refusal, message: str
     ) -> None:
-        """Give up a request that cannot be decided, or not again."""
+        """Give up a request that cannot be decided, or cannot be decided again."""
         self._do(hosted.pool.name, GivenUp(asked.request_id, instead_of))
         self._bury(asked, refusal, message, instead_of)
 
@@ -183,12 +183,16 @@ class Deciding(Commits):
     # -- time ---------------------------------------------------------------------------------
 
     def _advance(self, clock: int) -> None:
-        """Let time pass, and handle the assignments and requests whose time is up."""
+        """Move the shard's time on, and handle the assignments and requests whose time is up."""
         self._draft.note_time(clock)
         self._react(self.table.elapse(clock))
 
     def _react(self, elapsed: Elapsed) -> None:
-        """Bury requests that waited too long; decide unanswered ones again, and waiting ones."""
+        """Write dead letters for requests that waited too long, and decide others.
+
+        Others are the requests whose arms let their time pass, and waiting requests that an arm can
+        take now.
+        """
         if elapsed.expired:
             self.tally.expired["timeout"] += elapsed.expired
         for name, waiter in elapsed.tired:
@@ -208,7 +212,10 @@ def _refusal_of(error: InvalidRequest) -> Refusal:
 
 
 def _names_of(pool: Pool, among: Among) -> tuple[list[str] | None, list[str]]:
-    """Return the named arms of a set, or None and the present arms that it leaves out."""
+    """Return the names of a set's arms, or None if the set is given by the arms it leaves out.
+
+    The second result has the names of the arms left out.
+    """
     names = pool.columns.names
     if among.named is not None:
         return [names[arm] for arm in among.named], []
@@ -218,9 +225,10 @@ def _names_of(pool: Pool, among: Among) -> tuple[list[str] | None, list[str]]:
 def _shorter(
     pool: Pool, among: Among, named: list[str] | None, left_out: list[str]
 ) -> tuple[list[str] | None, list[str] | None]:
-    """Return a set in the shorter of two forms: its arms, or the present arms that are not in it.
+    """Return a set of arms in the shorter of two forms.
 
-    None and an empty list mean that every present arm is in it.
+    Either the first result has the arms of the set. Or it is None, and the second result has the
+    present arms that are not in the set.
     """
     if named is None:
         return None, left_out
@@ -234,7 +242,7 @@ def _shorter(
 
 
 def _could_take(request: Request, arm: str) -> bool:
-    """Tell whether a request names an arm, or any arm can take it."""
+    """Tell whether a request names this arm, or names no arms."""
     eligible = request.eligible
     if eligible is None:
         return True

@@ -5,10 +5,10 @@ from typing import Final
 from fair_allocator.log.base import Headers
 
 PASSED_ON: Final = frozenset(("traceparent", "tracestate", "correlation-id", "correlation_id"))
-"""The names of W3C trace context, and two common names of a correlation id.
+"""The header names of the W3C trace context, and two common names of a correlation id.
 
-Attributes of CloudEvents (`ce_id`, `ce_type` and so on) are not among them. They identify the
-request: an answer with the same `ce_source` and `ce_id` would count as a copy of the request.
+Attributes of CloudEvents (`ce_id`, `ce_type` and so on) are not carried on, because they identify
+the request. An answer with the same `ce_source` and `ce_id` would count as a copy of the request.
 """
 
 VALUE_BYTES: Final = 2_048
@@ -16,7 +16,7 @@ VALUE_BYTES: Final = 2_048
 
 
 def passed_on(headers: Headers) -> Headers:
-    """Return the headers to carry on, each name once; its last value counts, as in Kafka's clients.
+    """Return the headers to carry on. If a name comes twice, the last value counts, as in Kafka.
 
     >>> passed_on((("ce_id", b"7"), ("traceparent", b"00-1"), ("traceparent", b"00-2")))
     (('traceparent', b'00-2'),)

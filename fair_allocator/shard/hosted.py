@@ -1,4 +1,4 @@
-"""A pool as a shard hosts it: with its settings, its open assignments, and requests that wait."""
+"""A pool in a shard: with its settings, its open assignments and its waiting requests."""
 
 from collections.abc import Container, Mapping
 from functools import lru_cache
@@ -25,14 +25,14 @@ from fair_allocator.shard.stored import check_hosted, check_open
 from fair_allocator.text import to_bytes
 
 MOST_NEEDS: Final = 256
-"""The number of expressions for which the matching arms are remembered."""
+"""For how many expressions over tags a pool remembers the matching arms."""
 
 _NEVER: Final = 1 << 62
 
 
 @lru_cache(maxsize=1_000, typed=True)
 def _quota(share: Number) -> Number:
-    """Read a quota once for all pools of a template; the pool itself refuses an invalid one."""
+    """Return a quota as a fraction that pools share. The pool itself refuses an invalid one."""
     try:
         return parse_quota(share, "")
     except InvalidPool:
@@ -45,15 +45,15 @@ class HostedPool:
     Attributes
     ----------
     epochs
-        Epochs that came into force and are not published yet; the pool appends to it.
+        Epochs that came into force and are not published yet. The pool appends to this list.
     bucket
-        The unit of a snapshot that it belongs to.
+        The bucket of the pool: a snapshot writes whole buckets.
     scheduled
-        The time at which the shard looks at it next; None if it has no reason to.
+        The time at which the shard looks at the pool next; None if it has no reason to.
     stood
         The position in the requests at which the pool's standing was last published.
     open
-        The assignments that wait for their reward, oldest first, and some that were answered.
+        The assignments that wait for their reward, oldest first. Some may already be closed.
     waiting
         The requests that no arm can take now, in their order.
     asked
@@ -66,7 +66,7 @@ class HostedPool:
         About how many bytes of memory the pool itself takes, if it was made on demand; how many
         `waiting` and `asked` take; and how many of all its bytes `Memory` has counted.
     noted
-        The decisions noted since somebody has looked; None while nobody watches the pool.
+        The decisions since a watcher last looked at the pool; None while nobody watches it.
     """
 
     __slots__ = (
@@ -172,7 +172,7 @@ class HostedPool:
         return change
 
     def _retag(self, tags: Mapping[str, Any]) -> None:
-        """Keep the tags of the arms that are there."""
+        """Keep the tags of the pool's current arms, and drop others."""
         arms = self.pool.columns.index
         self.tags = {arm: frozenset(some) for arm, some in tags.items() if some and arm in arms}
         self._settle()
@@ -192,7 +192,7 @@ class HostedPool:
     # -- requests -----------------------------------------------------------------------------
 
     def request(self, event: dict[str, Any], instead_of: str = "") -> Request:
-        """Return the request to the pool that an event makes."""
+        """Return an event's request in the form that the pool takes."""
         needs = event.get("needs")
         eligible: Any = event.get("eligible") if needs is None else self.who_meets(needs)
         return Request(event["request_id"], eligible, event.get("slots") or 1, instead_of)
@@ -219,7 +219,7 @@ class HostedPool:
         return met
 
     def count(self, made: Assignment, clock: int) -> None:
-        """Wait for the rewards of a decision that the pool has counted."""
+        """Begin to wait for the rewards of a decision that the pool has counted."""
         for pick in made.picks if made.others else (made,):
             pick.clock = clock
             self.open.append(pick)
@@ -261,7 +261,7 @@ class HostedPool:
         return outcome
 
     def expire(self, pick: Assignment) -> bool:
-        """Stop waiting for a reward in time; tell whether the request is to be decided again."""
+        """Stop waiting for a reward at its timeout; tell whether to decide the request again."""
         request_id, arm = pick.request_id, pick.arm
         if self.hosting.reassign and request_id in self.asked:
             self.pool.expire(request_id, arm, hold=True)
@@ -270,7 +270,7 @@ class HostedPool:
         return False
 
     def expire_early(self, pick: Assignment) -> None:
-        """Stop waiting for a reward; count the default one if there is one."""
+        """Stop waiting for a reward; count the default reward if one is configured."""
         default = self.hosting.default_reward
         if default is None:
             self.pool.expire(pick.request_id, pick.arm)
@@ -280,7 +280,7 @@ class HostedPool:
             self._let_go(pick.request_id)
 
     def give_up(self, request_id: str, instead_of: str) -> None:
-        """Forget a request that waited, or that no arm is left for."""
+        """Forget a request that waited, or for which no arm is left."""
         self.end_wait(request_id, instead_of)
         if instead_of:
             self.pool.give_up(request_id)
@@ -311,7 +311,7 @@ class HostedPool:
         return self.pool.footprint + self.kept_bytes + self.own_bytes
 
     def _let_go(self, request_id: str) -> None:
-        """Forget what a request asked for if none of its assignments is open."""
+        """Forget what a request asked for, if none of its assignments is open."""
         if request_id in self.asked and not self.pool.is_open(request_id):
             self.kept_bytes -= self.asked.pop(request_id).footprint
 
@@ -347,7 +347,7 @@ class HostedPool:
     # -- plain data ---------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Return all that determines the pool's future, as plain data without caches."""
+        """Return everything that determines the pool's future, as plain data without caches."""
         state = {
             "pool": self.pool.state(),
             **self.hosting.state(),
@@ -386,7 +386,7 @@ class HostedPool:
         check_open(state["clocks"], len(hosted.open))
         for assignment, clock in zip(hosted.open, state["clocks"], strict=True):
             assignment.clock = clock
-        if pool.requests == "any":  # an arm that replaced another one is younger than its request
+        if pool.requests == "any":  # a replacement is younger than its request
             hosted.open.sort(key=_round)
         hosted._retag(state.get("tags", {}))
         if hosted.pace is not None and "pace" in state:

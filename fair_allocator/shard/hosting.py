@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 LONGEST_SECONDS: Final = 1e12
-"""A longer timeout means for ever, and its milliseconds may not be a number."""
+"""A longer timeout is shortened to this, which is practically for ever."""
 
 NULLABLE: Final = frozenset(
     (
@@ -13,7 +13,7 @@ NULLABLE: Final = frozenset(
         *("rate", "burst"),
     )
 )
-"""Settings of a pool for which None is a value: leaving them out means something else."""
+"""Settings of a pool for which None is a value, different from leaving the setting out."""
 
 _SET: Final = (
     *("reward_timeout", "default_reward", "when_busy", "wait_timeout", "reassign"),
@@ -26,26 +26,26 @@ _TIMES: Final = ("reward_timeout", "wait_timeout")
 
 @dataclass(frozen=True, slots=True)
 class Hosting:
-    """The settings by which a shard serves a pool; times in milliseconds of record time.
+    """The settings with which a shard serves a pool; times are in milliseconds of record time.
 
     Attributes
     ----------
     reward_timeout
-        How long to wait for a reward; None: for ever.
+        How long to wait for a reward; None means for ever.
     default_reward
-        The reward that is counted at the timeout; None: none.
+        The reward that is counted at the timeout; None means that nothing is counted.
     on_demand
-        Whether the pool came from the template and was never configured by itself.
+        Whether the pool was made from the template and nobody has configured it since.
     fingerprint
-        For a pool on demand: of the template that last made or changed it.
+        For a pool on demand: the fingerprint of the template that last made or changed it.
     paused
         Whether no requests are decided.
     when_busy
         "wait" or "refuse": what happens to a request that no arm can take now.
     wait_timeout
-        How long a request may wait; None: for ever.
+        How long a request may wait; None means for ever.
     reassign
-        Whether a request is decided again when its arm declines or its time is up.
+        Whether a request is decided again when its arm declines or lets its time pass.
     rate, burst
         How many requests are taken in a second, and at once; None: any number, as many as `rate`.
     """
@@ -62,16 +62,16 @@ class Hosting:
     burst: int | None = None
 
     def changed(self, settings: Mapping[str, Any]) -> "Hosting":
-        """Return this with the settings of a control or of the configuration file."""
+        """Return these settings, changed by a control or by the configuration file."""
         changes = {name: settings[name] for name in _SET if name in settings}
         for name in _TIMES:
             if (seconds := changes.get(name)) is not None:
-                # At least 1: a timeout of 0 would be due at once, and a second time in a restore.
+                # At least 1: a timeout of 0 would be due at once, and again in a restore.
                 changes[name] = max(1, round(min(seconds, LONGEST_SECONDS) * 1000))
         return replace(self, **changes)
 
     def state(self) -> dict[str, Any]:
-        """Return all settings as plain data; those newer than 0.1 only if they are set."""
+        """Return the settings as plain data. Settings newer than 0.1 are in it only if set."""
         state: dict[str, Any] = {
             "reward_timeout": self.reward_timeout,
             "default_reward": self.default_reward,

@@ -1,10 +1,10 @@
-"""What a shard decided: one entry per commit, chained so that foreign entries are detected.
+"""The journal of a shard: one entry per commit, chained by hashes.
 
-An entry is ``chain seq body``: the body is JSON, and the chain is a hash over the previous entry's
-chain and the body. A gap, a fork by a second writer or a flipped bit breaks the chain, and the
-restore refuses it.
+An entry is ``chain seq body``. The body is JSON. The chain is a hash over the previous entry's
+chain and the body. A missing entry, an entry by a second writer or a flipped bit breaks the chain.
+Then a restore refuses the journal.
 
-A body holds the operations that were folded, in order (see `operations`).
+A body has the operations of the commit, in order (see `operations`).
 """
 
 import json
@@ -24,12 +24,15 @@ PIECE = b"piece"
 """The keys of journal records. Pieces come before the record that they belong to."""
 
 PIECE_BYTES = 900_000
-"""Most bytes of a journal record, with room below the log's limit."""
+"""The maximum size of a journal record, safely below the log's limit."""
 
 VERSION = 5
-"""Since 2 an entry names the number of partitions; of older ones it is 0. Since 3 changes take
-effect as soon as they are safe; before, at other moments. Since 4 requests may name arms and
-slots, wait, and be decided again. Since 5 the published records are chained."""
+"""The version of new entries.
+
+Since 2, an entry has the number of partitions. Since 3, changes take effect as soon as they are
+safe; before, they took effect at other moments. Since 4, requests may name arms and slots, wait,
+and be decided again. Since 5, the published records are chained.
+"""
 
 SAFE_CHANGES = 3
 """The first version whose changes took effect as they do now."""
@@ -40,7 +43,7 @@ WRONG = (
     *(ArithmeticError, AttributeError, LookupError),
     *(RecursionError, TypeError, ValueError),
 )
-"""Errors of reading data that is undamaged but makes no sense."""
+"""The errors of reading data that is undamaged but invalid."""
 
 
 @dataclass(slots=True)
@@ -50,19 +53,19 @@ class Entry:
     Attributes
     ----------
     seq, writer
-        Entries are numbered from 1; `writer` grows with every restore.
+        The number of the entry, from 1 on, and of its writer, which grows with every restore.
     clock
         The shard's time before the first operation.
     offsets
         The next offset of each input topic, after the last operation.
     runs
-        What was folded, in order: ``[topic, first, last]``.
+        Which inputs were folded, in order, each run as ``[topic, first, last]``.
     partitions
         How many partitions there were; 0 if the entry does not say.
     published
         The chain over the assignments topic after the commit; None if it published nothing there.
     version
-        Of the release that wrote it.
+        The version of the entry's format.
     """
 
     seq: int
@@ -78,9 +81,9 @@ class Entry:
 
 
 class Draft:
-    """An entry that is being put together; its operations are JSON from the start.
+    """The entry of the next commit. Its operations are encoded as JSON when they are noted.
 
-    `offsets` belongs to the shard and is read when the entry is encoded.
+    `offsets` belongs to the shard, and is read when the entry is encoded.
     """
 
     __slots__ = ("_head", "_offsets", "_partitions", "_places", "_runs", "ops", "seq", "topic")
@@ -102,7 +105,7 @@ class Draft:
         return bool(self._runs or self.ops)
 
     def begin_run(self, topic: str, offset: int) -> None:
-        """Note that from here on, records of another topic are folded."""
+        """Note that the next folded records are of another topic."""
         self._end_run()
         self.topic = topic
         self._runs.append([topic, offset])
@@ -154,12 +157,14 @@ def sequence_of(value: bytes) -> int:
 def decode_chain(
     values: Iterable[tuple[int, bytes]], seq: int, chain: str, partition: int
 ) -> Iterable[tuple[Entry, str]]:
-    """Read the entries that follow `seq` and its `chain`; each comes with the chain up to it.
+    """Yield the entries after number `seq`, each with the chain up to it.
+
+    `chain` is the chain up to entry `seq`.
 
     Raises
     ------
     JournalBroken
-        At the first entry that is missing, damaged or not the previous one's successor.
+        At the first entry that is missing, damaged, or does not follow the entry before it.
     """
     for offset, value in values:
         place = f"journal {partition} @ {offset}"

@@ -1,4 +1,4 @@
-"""What a request needs of an arm: an expression over the tags that arms carry.
+"""What a request needs of an arm: an expression over the tags of arms.
 
     needs   = any
     any     = all { "|" all }
@@ -6,8 +6,8 @@
     one     = "!" one | "(" any ")" | tag
     tag     = one or more letters, digits, "_", ".", ":" or "-"
 
-``french & !trainee`` is met by arms that carry `french` and do not carry `trainee`. An expression
-has at most 1,000 characters, 64 tags and 16 levels of brackets and "!".
+``french & !trainee`` is met by arms with the tag `french` and without the tag `trainee`. An
+expression has at most 1,000 characters, 64 tags and 16 levels of brackets and "!".
 """
 
 import re
@@ -22,7 +22,7 @@ MOST_TAGS: Final = 64
 MOST_LEVELS: Final = 16
 
 Test = Callable[[Collection[str]], bool]
-"""Tells whether an arm with these tags will do."""
+"""Tells whether an arm with these tags meets an expression."""
 
 _TOKEN: Final = re.compile(r"\s*(?:([\w.:-]+)|([&|!()]))")
 
@@ -57,7 +57,7 @@ class _Reader:
         self._at = 0
         self._tags = 0
         self.next = ""
-        """What comes next; empty at the end."""
+        """The next token; empty at the end."""
         self._advance()
 
     def _advance(self) -> None:

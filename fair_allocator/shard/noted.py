@@ -1,7 +1,7 @@
-"""Decisions noted for people who watch a pool: what each arm was owed, and what was known of it.
+"""Decisions for people who watch a pool: what each arm was owed, and what was known of it.
 
-Only a pool that is watched notes its decisions, and only so many until somebody has looked: a
-decision beyond them costs no more than one comparison.
+Only a watched pool notes its decisions. It notes only a few, until the watcher looks at them. Any
+further decision costs only one comparison.
 """
 
 from typing import Final, NamedTuple
@@ -10,22 +10,22 @@ from fair_allocator.core.pool import Pool
 from fair_allocator.core.requests import Assignment, Reason
 
 MOST_NOTED: Final = 20
-"""Decisions of a pool that are noted until somebody has looked."""
+"""How many decisions a pool notes until a watcher looks at them."""
 
 
 class Stood(NamedTuple):
-    """How an arm stood before a decision.
+    """The figures of an arm before a decision.
 
     Attributes
     ----------
     entitled
-        What the arm is entitled to, the slots of this request included.
+        What the arm is entitled to, including the slots of this request.
     pulls
-        The pulls it had had.
+        The arm's pulls before the decision.
     is_owed
-        Whether that is less than it is entitled to, by more than the tolerance.
+        Whether the entitlement exceeds the pulls by more than the tolerance.
     rewards, mean
-        How many rewards were known of it, and their mean; None if there were none.
+        How many rewards of the arm were known, and their mean. The mean is None without rewards.
     """
 
     entitled: float
@@ -36,7 +36,7 @@ class Stood(NamedTuple):
 
 
 class NotedPick(NamedTuple):
-    """One arm of a decision; how it stood is not known of what was decided before the watch."""
+    """One arm of a decision. `stood` is None if the decision was made before the watch began."""
 
     arm: str
     reason: Reason
@@ -45,7 +45,7 @@ class NotedPick(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """A decision: `time` in ms of record time, `among` how many arms could take the request."""
+    """A decision. `time` is in ms of record time; `among` is how many arms could take it."""
 
     request_id: str
     round: int
@@ -56,7 +56,7 @@ class Noted(NamedTuple):
 
 
 def remembered(pool: Pool) -> list[Noted]:
-    """Return the last decisions that a pool remembers, with what is known of them."""
+    """Return the last decisions that a pool remembers, for a watch that begins now."""
     return [
         Noted(
             made.request_id,
@@ -69,7 +69,7 @@ def remembered(pool: Pool) -> list[Noted]:
 
 
 def noted(pool: Pool, made: Assignment, time: int, instead_of: str) -> Noted:
-    """Return what there is to say of a decision that was proposed just now, and is not counted."""
+    """Return a decision for watchers. It was proposed just now, and is not counted yet."""
     among = len(pool.columns) if pool.requests == "plain" else len(pool.proposed_among())
     slots = len(made.picks)
     picks = tuple(_noted_pick(pool, pick, slots) for pick in made.picks)

@@ -1,11 +1,11 @@
 """Every way in which the state of a shard changes, one small class each.
 
-Live, an operation is made from an input, applied, and noted in the journal. In a restore it is
-read from the journal and applied in the same way. So a shard that is restored at a commit equals
-the one that was live. In the journal an operation is a JSON list: its letter, the place of its
-pool in the entry's list of pools, and its fields.
+A running shard makes an operation from an input, applies it, and notes it in the journal. A restore
+reads the operation from the journal and applies it in the same way. So a restored shard equals the
+running one at the same commit. In the journal, an operation is a JSON list: its letter, the index
+of its pool in the entry's list of pools, and its fields. One operation has no pool and no class:
 
-    ["t", clock]   time went on, and what was due was done: it has no pool and no class
+    ["t", clock]   time passed, and everything due was done
 """
 
 from collections.abc import Callable, Sequence
@@ -27,17 +27,18 @@ class Operation:
         raise NotImplementedError
 
     def apply(self, table: PoolTable, name: str) -> object:
-        """Carry it out on the pool of this name."""
+        """Carry out the operation on the pool of this name."""
         raise NotImplementedError
 
 
 class Decided(Operation):
     """A request was decided.
 
-    ``["a", pool, request, arm, epoch, forced, propensity]`` in a pool with plain requests, else
-    ``["g", pool, request, epoch, picks, named, left out, asked, instead of]``, where each of the
-    picks is ``[arm, forced, propensity]``. Only the `named` arms could take it or, if that is null,
-    all present arms except those `left out`. `asked` is there if it may be decided again.
+    In a pool with plain requests it is ``["a", pool, request, arm, epoch, forced, propensity]``. In
+    other pools it is ``["g", pool, request, epoch, picks, named, left out, asked, instead of]``,
+    and each pick is ``[arm, forced, propensity]``. Only the `named` arms could take the request. If
+    `named` is null, all present arms could, except those `left out`. `asked` is the request itself,
+    if it may be decided again.
     """
 
     __slots__ = ("among", "asked", "instead_of", "left_out", "made", "named")
@@ -119,7 +120,7 @@ class Rewarded(Operation):
         self.arm = arm
 
     def encode(self, place: str) -> str:
-        text = repr(self.value)  # not !r, which is slow in compiled code
+        text = repr(self.value)  # not !r in the f-string, which is slow in compiled code
         arm = "" if self.arm is None else f",{quoted(self.arm)}"
         return f'["r",{place},{quoted(self.request_id)},{text}{arm}]'
 
@@ -144,7 +145,7 @@ class Declined(Operation):
 
 
 class ExpiredEarly(Operation):
-    """Too many were open: ``["x", pool, request]``, and the arm if it is not for all of them."""
+    """Too many assignments were open: ``["x", pool, request]``, and the arm if only one expires."""
 
     __slots__ = ("arm", "request_id")
 
@@ -178,7 +179,7 @@ class Waited(Operation):
 
 
 class GivenUp(Operation):
-    """A request will not be decided, or not again: ``["q", pool, request, instead of]``."""
+    """A request was given up: ``["q", pool, request, instead of]``."""
 
     __slots__ = ("instead_of", "request_id")
 
@@ -334,7 +335,7 @@ _DECODED: Final[dict[str, _Decode]] = {
 def decode(fields: list[Any], table: PoolTable, name: str) -> Operation:
     """Return the operation that the journal holds as `fields`, for the pool of this name.
 
-    The pool of a decision must be in `table`: its round and its present arms are needed.
+    If it is a decision, its pool must be in `table`, because the round and the arms come from it.
     """
     kind, rest = fields[0], fields[2:]
     if kind == "a":

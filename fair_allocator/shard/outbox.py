@@ -30,22 +30,22 @@ from fair_allocator.shard.headers import passed_on
 from fair_allocator.shard.hosted import HostedPool
 from fair_allocator.text import to_bytes
 
-# Aliases: compiled code looks up globals on each use.
+# Aliases are faster: compiled code looks up globals on each use.
 _new: Final = tuple.__new__
 _Outgoing: Final = Outgoing
 
 ARMS_A_RECORD = 1_000
-"""Arms in one record of a complete epoch: about 100 kB, well below a message limit."""
+"""The most arms in one record of a complete epoch: about 100 kB, well below a message limit."""
 
 
 LETTER_KEY_BYTES = 100_000
 LETTER_VALUE_BYTES = 450_000
 LETTER_MESSAGE_LENGTH = 10_000
-"""How much fits in a dead letter; the rest is cut off. Bytes take a third more in base64."""
+"""How much of each part goes into a dead letter. base64 makes bytes longer by a third."""
 
 
 class Outbox:
-    """Writes events for one partition; `offsets` belongs to the shard and is read when writing."""
+    """Writes the events of one partition. `offsets` belongs to the shard; each event reads it."""
 
     def __init__(self, partition: int, offsets: dict[str, int]) -> None:
         self.records: list[Outgoing] = []
@@ -56,10 +56,10 @@ class Outbox:
         self._offsets = offsets
         self._end = ""
         self._upto = (-1, -1)
-        """The positions in rewards and controls that the cached end of an assignment states."""
+        """The positions in rewards and controls for which the end of an assignment is cached."""
 
     def take(self) -> list[Outgoing]:
-        """Return what was written since the last time, and the checkpoints that are due."""
+        """Return the records since the last call, with the checkpoints that are due."""
         records, self.records = self.records, []
         return self.chain.extend(records)
 
@@ -74,7 +74,7 @@ class Outbox:
     def assignment(self, hosted: HostedPool, made: Assignment, more: str, headers: Headers) -> None:
         """Write an `AssignmentEvent`; `more` comes from `wire.more_fields`.
 
-        `headers` are those of the request, here and in the other answers to it.
+        `headers` are those of the request. Every answer to the request carries them.
         """
         offsets = self._offsets
         upto = offsets["rewards"], offsets["controls"]
@@ -82,7 +82,7 @@ class Outbox:
             self._upto = upto
             self._end = wire.closing(*upto, self._partition)
         value = wire.assignment(hosted.opening, made, more, offsets["requests"], self._end)
-        # Make the Outgoing through tuple: its own constructor is a slower Python function.
+        # Make the Outgoing by tuple.__new__, because its own constructor is slower.
         record = "assignments", self._partition, hosted.key, to_bytes(value), headers
         self.records.append(_new(_Outgoing, record))
 
@@ -99,7 +99,7 @@ class Outbox:
         instead_of: str = "",
         repeat: bool = False,
     ) -> None:
-        """Write that a request waits; `repeat` if it came again while it waits."""
+        """Write that a request waits. `repeat` says that it came again while it waits."""
         why: Literal["nobody-free", "paused"] = "paused" if paused else "nobody-free"
         event = WaitingEvent(
             pool=pool,
@@ -132,9 +132,9 @@ class Outbox:
         chunks: int = 0,
         left: tuple[str, ...] = (),
     ) -> None:
-        """Write what came into force; `chunks` is above 0 for an epoch that names every arm.
+        """Write what came into force. If the epoch names every arm, `chunks` is above 0.
 
-        Settings that pools before 0.2 could not have are written only if they are set.
+        Settings that are new in 0.2 are written only if they are set.
         """
         newer: dict[str, Any] = {}
         if pool.requests != "plain":
@@ -170,7 +170,7 @@ class Outbox:
         left: tuple[str, ...] = (),
         uncapped: Iterable[str] = (),
     ) -> None:
-        """Write where some arms stand after a change that left the others as they were.
+        """Write the standing of some arms, after a change that did not touch the others.
 
         An arm that lost its cap is written with a cap of 1, which limits nothing.
         """
@@ -181,7 +181,7 @@ class Outbox:
         self.epoch(pool, epoch, left=left)
 
     def standing(self, pool: Pool) -> None:
-        """Write where every arm stands, in as many records as needed."""
+        """Write the standing of every arm, in as many records as needed."""
         epoch = pool.in_force()
         arms = iter(epoch.arms.items())
         chunks = -(-len(epoch.arms) // ARMS_A_RECORD)
@@ -192,7 +192,7 @@ class Outbox:
     def control(
         self, pool: str, action: Literal["pause", "resume", "sleep", "wake"], arms: Iterable[str]
     ) -> None:
-        """Write that a control was carried out that changes no quota."""
+        """Write that a control was applied. This is for controls that change no quota."""
         event = ControlEvent(
             pool=pool,
             action=action,
@@ -204,9 +204,9 @@ class Outbox:
         self._add("assignments", pool, event.model_dump_json(exclude_none=True))
 
     def tick(self, clock: int, until: Mapping[str, int] | None = None) -> None:
-        """Write that time passed by itself and requests expired.
+        """Write that time passed without an input, and assignments expired.
 
-        With `until`, write that inputs below these offsets count as of `clock` at most.
+        With `until`, write that inputs below these offsets get at most the time `clock`.
         """
         event = TickEvent(
             clock=clock,
@@ -218,7 +218,7 @@ class Outbox:
         self.records.append(Outgoing("assignments", self._partition, None, value))
 
     def removed(self, pool: str, rounds: int) -> None:
-        """Write that a pool is gone."""
+        """Write that a pool was removed."""
         event = RemovedEvent(
             pool=pool,
             rounds=rounds,
@@ -229,7 +229,7 @@ class Outbox:
         self._add("assignments", pool, event.model_dump_json(exclude_none=True))
 
     def dead_letter(self, record: Record, reason: Refusal, message: str) -> None:
-        """Write an input that could not be used, with its bytes as far as they fit."""
+        """Write the dead letter of an input, with as many of its bytes as fit."""
         key, value = record.key, record.value
         if key is not None:
             key = key[:LETTER_KEY_BYTES]
@@ -251,7 +251,7 @@ class Outbox:
 
 
 def _stated(standing: Standing) -> StatedArm:
-    """Return where an arm stands; leave out a cap or an absence that it does not have."""
+    """Return the standing of an arm; leave out the fields that do not apply to it."""
     newer: dict[str, Any] = {}
     if standing.cap is not None:
         newer |= {"cap": str(standing.cap), "capped": str(standing.capped)}

@@ -1,6 +1,7 @@
-"""The one way to a shard's state: its newest readable snapshot, and the entries after it.
+"""Restores a shard from its newest readable snapshot and the journal entries after it.
 
-Used on start, when a partition is gained, and after a commit that failed.
+The service uses this at a start, when it gains a partition, and after a failed commit. There is no
+other way to get a shard's state.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +31,7 @@ class Journals(Protocol):
     """The part of a log that a restore needs."""
 
     def committed(self, partition: int) -> Committed:
-        """Return what was last committed; the restore uses only the hint."""
+        """Return what was last committed. The restore uses only the hint."""
 
     def journal_start(self, partition: int) -> int:
         """Return where the journal starts."""
@@ -40,12 +41,12 @@ class Journals(Protocol):
 
 
 Progress = Callable[[str], None]
-"""A function that is told in words, now and then, how far a restore has come."""
+"""Called now and then with a text that says how far a restore is."""
 
 
 @dataclass(slots=True)
 class _Journal:
-    """What was read of a journal: the newest readable snapshot, and the entries that may follow."""
+    """What was read of a journal: the newest readable snapshot, and entries that may follow it."""
 
     manifest: Manifest | None = None
     manifest_offset: int = 0
@@ -55,7 +56,7 @@ class _Journal:
     parts: dict[int, bytes | None] = field(default_factory=dict)
     damaged: int = 0
     pieces: list[Record] = field(default_factory=list)
-    """The pieces read so far of an entry or a manifest that is longer than a record."""
+    """The pieces so far of an entry or a manifest that is longer than one record."""
 
     def add(self, record: Record) -> None:
         if record.key == PIECE:
@@ -90,7 +91,7 @@ class _Journal:
             return
         self.manifest, self.manifest_offset, self.buckets = manifest, first, buckets
         self.closed_at = record.timestamp
-        # Select by place, not by number: a damaged entry may not have a number.
+        # Select entries by offset, not by number: a damaged entry may have none.
         begun = manifest.begun(first)
         self.entries = [entry for entry in self.entries if entry[0] > begun]
 
@@ -115,15 +116,15 @@ def restore(
     progress: Progress = lambda _words: None,
     only_look: bool = False,
 ) -> tuple[Shard, Snapshots]:
-    """Return a partition's shard as of the end of its journal, and the writer of its snapshots.
+    """Return a partition's shard as of the end of its journal, and its `Snapshots`.
 
     Raises
     ------
     JournalBroken
-        If the journal has a gap, a fork or damage that no snapshot bridges. Nothing is guessed.
+        If the journal has a gap, a fork or damage, and no snapshot comes after it.
     ConfigurationError
-        If the log had another number of partitions when the journal was written, unless it is
-        only looked at.
+        If the log had another number of partitions when the journal was written. This is allowed
+        for a reader that does not serve.
     """
     journal = _read(log, partition, progress)
     shard = Shard(partition, settings)
@@ -141,7 +142,7 @@ def restore(
             len(manifest.places),
             manifest.published,
         )
-        # States of older versions are brought up to date as they are loaded.
+        # States of older versions are converted when they are loaded, so no pool may stay retired.
         retired = settings.retire_after is not None and manifest.version == VERSION
         for number, data in enumerate(journal.buckets):
             if data:
@@ -175,7 +176,7 @@ def restore(
 
 
 def _apply(shard: Shard, entry: Entry, chain: str, covered: Mapping[int, int]) -> None:
-    """Apply an entry. Its chain is whole, but a writer of the journal could forge a chain."""
+    """Apply an entry. Its chain is valid, but somebody may still have forged it."""
     try:
         shard.apply(entry, chain, covered)
     except WRONG as error:
@@ -186,7 +187,7 @@ def _apply(shard: Shard, entry: Entry, chain: str, covered: Mapping[int, int]) -
 
 
 def _load(shard: Shard, data: bytes, offset: int, idle_retired: bool) -> None:
-    """Load a part of a snapshot. Its bytes are undamaged, but their writer may have forged them."""
+    """Load a part of a snapshot. Its bytes are undamaged, but somebody may have forged them."""
     try:
         shard.table.load(data, idle_retired)
     except WRONG as error:
@@ -205,7 +206,7 @@ def _regrouped(partition: int, was: int, now: int) -> ConfigurationError:
 
 
 def _read(log: Journals, partition: int, progress: Progress) -> _Journal:
-    """Read from where a snapshot begins according to the hint, or from the journal's start."""
+    """Read the journal from the snapshot that the hint names, or from its start."""
     hint = log.committed(partition).hint
     if hint.isdigit():
         try:

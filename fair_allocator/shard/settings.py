@@ -11,7 +11,7 @@ from fair_allocator.text import to_bytes
 
 @dataclass(frozen=True, slots=True)
 class ShardSettings:
-    """The settings of a shard; times in milliseconds."""
+    """The settings of a shard; times are in milliseconds."""
 
     seed: int = 0
     partitions: int = 1
@@ -31,17 +31,17 @@ class ShardSettings:
     template_fingerprint: str = ""
 
     def lives_here(self, pool: str, partition: int) -> bool:
-        """Tell whether a pool belongs on a partition; without a partitioner, always."""
+        """Tell whether a pool belongs on a partition. Without a partitioner, it always does."""
         home = partition_for(to_bytes(pool), self.partitions, self.partitioner)
         return home is None or home == partition
 
 
 @dataclass(slots=True)
 class Tally:
-    """What a shard did since it was made, by kind; for operators, not part of its state."""
+    """Counts of what a shard did. They are for operators, and not part of its state."""
 
     forced: int = 0
-    """Decisions in which an arm had to be served."""
+    """Decisions that fairness forced."""
     chosen: int = 0
     """Decisions in which the learner was free to choose."""
     rewards_ignored: Counter[str] = field(default_factory=Counter)
@@ -53,4 +53,4 @@ class Tally:
     declined: int = 0
     """Assignments that an arm declined."""
     controls: list[tuple[str, str, str | None]] = field(default_factory=list)
-    """Controls that were applied: the action, the pool, and who says to have sent it."""
+    """Controls that were applied: the action, the pool, and the sender that the control names."""

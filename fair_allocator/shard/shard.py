@@ -1,7 +1,8 @@
-"""All pools of one partition: folds inputs into state, outgoing records and a journal entry.
+"""All pools of one partition: reads inputs, and applies them to the pools.
 
-Every change of state is an operation (see `operations`), whether an input asks for it or a
-restore reads it from the journal.
+To *fold* an input means to apply it. It changes the state, and makes outgoing records and a part of
+the next journal entry. Every change of state is an operation (see `operations`). A restore reads
+the same operations from the journal.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +39,7 @@ from fair_allocator.shard.memory import MOST_A_BYTE, MOST_BYTES
 from fair_allocator.shard.operations import Declined, Rewarded
 from fair_allocator.shard.unusable import Unusable, check_place, unreadable, unusable
 
-# Aliases: compiled code looks up globals on each use.
+# Aliases are faster: compiled code looks up globals on each use.
 _read_request: Final = read_request
 _read_reward: Final = read_reward
 _passed_on: Final = passed_on
@@ -47,13 +48,14 @@ _ARM_LEFT: Final = RewardOutcome.ARM_LEFT
 
 
 class Shard(Controlling):
-    """The pools of one partition, and the commit that is being put together."""
+    """The pools of one partition, and the changes for the next commit."""
 
     def fold(self, records: Sequence[Record], now: int) -> None:
         """Fold inputs one by one; `now` is wall time.
 
-        A record whose timestamp is far ahead of `now` is refused. One that is a little ahead moves
-        the shard's time beyond `now` only if that makes nothing due: see `hold_back`.
+        If a record's timestamp is far ahead of `now`, the record is refused. If it is a little
+        ahead, it moves the shard's time beyond `now`, unless this would make something due. In that
+        case see `hold_back`.
         """
         offsets, draft = self.offsets, self._draft
         longest, latest = self.settings.record_bytes, now + self.settings.clock_skew
@@ -86,9 +88,9 @@ class Shard(Controlling):
                 self._outbox.dead_letter(record, refusal.reason, str(refusal))
 
     def hold_back(self, clock: int, until: Mapping[str, int]) -> None:
-        """Let inputs below these offsets count as of `clock` if their timestamps are later.
+        """Give inputs below these offsets the time `clock` if their timestamps are later.
 
-        This is published, so that a replay gives them the same time.
+        The shard publishes this, so that a replay uses the same times.
         """
         self._held = clock, until
         self._outbox.tick(clock, until)
@@ -99,7 +101,7 @@ class Shard(Controlling):
         return self._held is not None and record.offset < self._held[1][record.topic]
 
     def tick(self, now: int) -> None:
-        """Let time pass without an input, if that makes anything due."""
+        """Move the shard's time to `now` without an input, if this makes anything due."""
         if now > self.table.clock and self.table.is_due(now):
             self._outbox.tick(now)
             self._advance(now)
@@ -124,7 +126,7 @@ class Shard(Controlling):
         return hosted
 
     def _check_fields(self, event: dict[str, Any], known: frozenset[str]) -> None:
-        """Refuse an event with an unknown field that was probably meant to be one of ours."""
+        """Refuse an event with an unknown field that looks like a misspelt field of ours."""
         if known.issuperset(event):
             return
         wrong = unmeant(event, known, self.settings.unknown_fields)
@@ -212,7 +214,7 @@ class Shard(Controlling):
             )
 
     def _wait_or_refuse(self, hosted: HostedPool, asked: Asked) -> None:
-        """Let a request wait that no arm can take now, if it may; it may already be waiting."""
+        """Let a request wait that no arm can take now, or refuse it. It may already be waiting."""
         name, request_id, headers = hosted.pool.name, asked.request_id, asked.headers
         waiter = hosted.waiting.get((request_id, ""))
         if waiter is not None:

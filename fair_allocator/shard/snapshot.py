@@ -1,14 +1,14 @@
 """Snapshots of a shard, written over several commits.
 
-Pools are grouped in buckets. A *generation* rewrites the buckets in which something changed, a
-bounded number of bytes with each commit. A manifest closes it and says where each bucket lies. The
-bytes of a bucket are its state after a certain entry, which the manifest names. Entries up to that
-one are not applied to the bucket again. So commits go on while a generation is written, and none
-of them costs more than its share.
+Pools are grouped in buckets. A *generation* is one snapshot: it writes the buckets in which
+something changed since the last one. Each commit writes a limited number of its bytes, so no commit
+becomes slow. At the end a *manifest* says where each bucket is. It also names for each bucket the
+last entry whose changes the bucket includes. A restore does not apply entries up to that one to the
+bucket. So other commits can go on while a generation is written.
 
-Journal records: a *part* is ``crc`` and bytes of a bucket; the *manifest* is ``crc`` and JSON.
-Two generations are kept. If the newest cannot be read, a restore uses the one before it and only
-has more entries to replay.
+There are two kinds of journal records here. A *part* has a checksum and bytes of a bucket. A
+manifest has a checksum and JSON. Two generations are kept. If the newest cannot be read, a restore
+uses the one before it, and has more entries to replay.
 """
 
 import json
@@ -28,7 +28,7 @@ from fair_allocator.text import to_bytes
 VERSION = 3
 POOLS_A_BUCKET = 32
 OLDEST_PART = 8
-"""Generations after which even an unchanged bucket is written again, so the journal can shrink."""
+"""After so many generations, an unchanged bucket is written again, so that the journal shrinks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +38,16 @@ class Manifest:
     Attributes
     ----------
     seq, chain
-        The entry after which the generation began: entries from the next one on are needed.
+        The entry after which the generation began. A restore needs all entries after it.
     offsets, clock, applied
         The shard's values after that entry.
     places
-        For each bucket the journal offsets of its parts, the entry it is up to, and the
+        For each bucket: the journal offsets of its parts, the last entry that it includes, and the
         generation that wrote it.
     partitions
-        How many partitions there were; 0 before version 2, which did not say.
+        How many partitions there were; 0 in manifests before version 2.
     published
-        The chain over the assignments topic; None before version 3, which had none.
+        The chain over the assignments topic; None in manifests before version 3.
     """
 
     version: int
@@ -64,7 +64,7 @@ class Manifest:
 
     @property
     def start(self) -> int | None:
-        """Return the lowest journal offset the generation needs, None if it has no parts."""
+        """Return the lowest journal offset that the generation needs, None without parts."""
         return min((min(offsets) for offsets, _, _ in self.places if offsets), default=None)
 
     def begun(self, offset: int) -> int:
@@ -74,7 +74,7 @@ class Manifest:
 
     @classmethod
     def read(cls, value: bytes | None, place: str) -> "Manifest | None":
-        """Read a manifest record; None if it is damaged, refused if it is of a newer version."""
+        """Read a manifest record; None if it is damaged. Refuse a newer version."""
         data = unsealed(value)
         if data is None:
             return None
@@ -95,14 +95,14 @@ def _sealed(data: bytes) -> bytes:
 
 
 def unsealed(value: bytes | None) -> bytes | None:
-    """Return sealed data, None if it is damaged."""
+    """Return the data of a record with a checksum, None if it is damaged."""
     if value is None or value[8:9] != b" " or value[:8] != b"%08x" % crc32(value[9:]):
         return None
     return value[9:]
 
 
 class Snapshots:
-    """Writes a shard's generations, a few bytes with each commit."""
+    """Writes a shard's generations, a part with each commit."""
 
     def __init__(self, shard: Shard, every_entries: int, chunk_bytes: int) -> None:
         self._shard = shard
@@ -112,7 +112,7 @@ class Snapshots:
         self.bytes = 0
         """The size of the last closed generation."""
         self.closed_at: int | None = None
-        """When it was closed, in ms since 1970; None if there is none."""
+        """When the last generation was closed, in ms since 1970; None if there is none."""
         self._places: list[list[Any]] = []
         self._kept: deque[tuple[int, int]] = deque(maxlen=2)
         self._trimmed: tuple[int, int] | None = None
@@ -123,12 +123,12 @@ class Snapshots:
         self._sent: list[int | None] = []
 
     def trail(self, entries: int, size: int) -> None:
-        """Count entries that the previous owners wrote since the last generation."""
+        """Count entries that previous owners wrote after the last generation."""
         self._since_entries += entries
         self._since_bytes += size
 
     def resume(self, manifest: Manifest, offset: int, size: int, closed_at: int) -> None:
-        """Continue after the generation that was restored; its manifest begins at `offset`."""
+        """Continue after the restored generation; its manifest begins at `offset`."""
         self.generation = manifest.generation
         self.closed_at = closed_at
         self.bytes = size
@@ -140,9 +140,9 @@ class Snapshots:
     def records(self, cut: Sequence[Outgoing], *, whole: bool = False) -> list[Outgoing]:
         """Return the snapshot records to add to the commit of a shard's `cut`.
 
-        A generation begins after as many entries as configured, and as many bytes as the last
-        generation took. So it costs no more than the entries did. `whole` writes all the rest of a
-        generation with this commit, except its manifest.
+        A generation begins after the configured number of entries, and only if they have as many
+        bytes as the last generation. So generations cost no more than entries do. With `whole`,
+        this commit writes all the rest of a generation except its manifest.
         """
         for record in reversed(cut):
             if record.topic != JOURNAL:
@@ -161,7 +161,7 @@ class Snapshots:
         for bucket, offset in zip(self._sent, offsets, strict=True):
             if bucket is not None:
                 self._places[bucket][0].append(offset)
-            elif closed_by is None:  # a manifest is read from its first piece on
+            elif closed_by is None:  # remember the manifest's first piece
                 closed_by = offset
         if closed_by is not None and self._open is not None:
             start = replace(self._open, places=self._places).start
@@ -172,7 +172,7 @@ class Snapshots:
 
     @property
     def hint(self) -> str:
-        """Where the next reader of the journal starts to restore."""
+        """Where the next restore starts to read the journal."""
         return str(self._kept[-1][1]) if self._kept else ""
 
     def take_trim(self) -> int | None:
@@ -189,8 +189,8 @@ class Snapshots:
     def due(self) -> float:
         """How much was written since the last generation; the next one is due at 1.
 
-        A value far beyond 1 means that no generation gets written, and that a restore has many
-        entries to replay.
+        A value far above 1 means that generations are not written. A restore then has many entries
+        to replay.
         """
         entries = self._since_entries / self._every
         return min(entries, self._since_bytes / self.bytes) if self.bytes else entries
@@ -247,7 +247,7 @@ class Snapshots:
         return records
 
     def _serialise(self) -> bool:
-        """Turn the next bucket into parts; False if none is left."""
+        """Turn the next bucket into parts; return False if no bucket is left."""
         shard = self._shard
         while self._todo:
             bucket = self._todo.pop()

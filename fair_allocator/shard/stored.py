@@ -9,7 +9,7 @@ from fair_allocator.core.expecting import list_in, mapping_in, real_in, refuse, 
 from fair_allocator.shard.pace import A_REQUEST
 
 LATEST: Final = 10**15
-"""The latest time in ms, some 30,000 years from now; timeouts end here, too."""
+"""The latest valid time in ms, some 30,000 years from now, also for the end of a timeout."""
 
 FASTEST: Final = 10**9
 """The highest rate and the largest burst."""
@@ -59,7 +59,7 @@ def _check_hosting(state: Mapping[str, Any]) -> None:
 
 
 def _check_asked(key: str, asked: list[Any]) -> None:
-    """Check a request as it came: offset, time, key and value, and headers if it has any."""
+    """Check a stored request: offset, time, key and value, and headers if it has any."""
     if len(asked) not in (4, 5):
         refuse(key, "requests of 4 or 5 fields", asked)
     offset, timestamp, name, value, *headers = asked
@@ -76,7 +76,7 @@ def _check_asked(key: str, asked: list[Any]) -> None:
 
 
 def check_open(clocks: list[int], open_assignments: int) -> None:
-    """Require exactly one time for each open assignment."""
+    """Check that each open assignment has exactly one time; refuse the state otherwise."""
     if len(clocks) != open_assignments:
         raise InvalidState(
             f"clocks must be {open_assignments:,}, one an open assignment, got {len(clocks):,}"

@@ -1,4 +1,4 @@
-"""The state of a shard: its pools and its clock, changed by operations and by nothing else."""
+"""The state of a shard: its pools and its clock. Only operations change it."""
 
 import json
 from collections import OrderedDict
@@ -33,9 +33,9 @@ class Elapsed:
     pools
         The pools of these assignments.
     again
-        The assignments whose request is to be decided again, with their pool.
+        The expired assignments whose request is to be decided again, each with its pool.
     tired
-        The requests that waited for too long, with their pool.
+        The requests that waited for too long, each with its pool.
     """
 
     __slots__ = ("again", "expired", "pools", "tired")
@@ -50,11 +50,11 @@ class Elapsed:
 class PoolTable:
     """The pools of a shard by name.
 
-    A *retired* pool is kept as compressed bytes and comes back unchanged when it is next needed.
-    The state that the table reports does not depend on it.
+    A *retired* pool is kept as compressed bytes, and comes back unchanged when it is needed. The
+    state that the table reports is the same, whether a pool is retired or not.
 
-    Pools are grouped into buckets by their name, the units of a snapshot; `touched` collects
-    the buckets in which something changed.
+    Pools are grouped into buckets by their name. A snapshot writes whole buckets. `touched` has the
+    buckets in which something changed.
     """
 
     def __init__(self, memory_bytes: int = UNLIMITED) -> None:
@@ -83,7 +83,7 @@ class PoolTable:
         return chain(self.pools, self._retired)
 
     def hosted(self, name: str) -> HostedPool | None:
-        """Return a pool, also if it was retired; None if there is no such pool."""
+        """Return a pool, even if it was retired; None if there is no such pool."""
         hosted = self.pools.get(name)
         if hosted is None and name in self._retired:
             data = self._retired.pop(name)
@@ -103,7 +103,7 @@ class PoolTable:
         return self.pools.values()
 
     def touch(self, name: str) -> HostedPool:
-        """Return a pool that is about to change."""
+        """Return a pool that is about to change, and mark its bucket as changed."""
         hosted = self.pools.get(name)
         if hosted is None:
             hosted = self.hosted(name)
@@ -119,8 +119,8 @@ class PoolTable:
     ) -> HostedPool:
         """Make a pool or change it; refused settings raise `InvalidPool` and change nothing.
 
-        Settings that a restore reads were accepted when they came. If they are refused now, their
-        learner has stopped working, and the pool goes on without it.
+        Settings in the journal were valid when they were written. If a restore finds them invalid,
+        their learner no longer works. The pool then goes on without it.
         """
         try:
             return self._configure(name, settings, on_demand, fingerprint)
@@ -162,7 +162,7 @@ class PoolTable:
         return change
 
     def let_sleep(self, name: str, arms: list[str], asleep: bool) -> None:
-        """Let some arms of a pool sleep, or wake them."""
+        """Send some arms of a pool to sleep, or wake them."""
         pool = self.touch(name).pool
         for arm in arms:
             if asleep:
@@ -192,7 +192,7 @@ class PoolTable:
     def count(
         self, name: str, made: Assignment, among: Among | None, asked: Asked | None, instead_of: str
     ) -> None:
-        """Count a decision; `asked` is kept for pools that may decide a request again."""
+        """Count a decision; keep `asked` if the pool may decide the request again."""
         hosted = self.touch(name)
         hosted.pool.count(made, among, instead_of)
         hosted.count(made, self.clock)
@@ -203,7 +203,7 @@ class PoolTable:
             hosted.keep(asked)
         self.memory.follow(hosted)
         timeout, scheduled = hosted.hosting.reward_timeout, hosted.scheduled
-        # Another time may be scheduled already, for a request that waits.
+        # The pool may already have a scheduled time, for a waiting request.
         if timeout is not None and (scheduled is None or self.clock + timeout < scheduled):
             self._schedule(name, hosted)
 
@@ -217,7 +217,7 @@ class PoolTable:
         self._schedule(name, hosted)
 
     def give_up(self, name: str, request_id: str, instead_of: str) -> None:
-        """Forget a request that waited, or that no arm is left for."""
+        """Forget a request that waited, or for which no arm is left."""
         hosted = self.touch(name)
         hosted.give_up(request_id, instead_of)
         self.memory.follow(hosted)
@@ -284,8 +284,8 @@ class PoolTable:
     def _first_due(self, clock: int) -> HostedPool | None:
         """Return the pool in which something is due first by `clock`, None if nothing is.
 
-        It corrects outdated entries on the way. They must not influence what happens at a time, or
-        in which order: a restored shard does not have them.
+        This corrects outdated entries that it meets. They must not influence what happens, or in
+        which order, because a restored shard does not have them.
         """
         while self._due and self._due[0][0] <= clock:
             due, name = self._due[0]
@@ -306,7 +306,7 @@ class PoolTable:
             heappush(self._due, (due, name))
 
     def secure(self) -> None:
-        """Raise the bounds that cannot be kept after operations of an older release."""
+        """Raise the bounds that cannot be kept, after applying operations of an older release."""
         for hosted in self.pools.values():
             hosted.pool.secure()
 
@@ -318,7 +318,7 @@ class PoolTable:
         self._used.move_to_end(name)
 
     def retire(self, before: int) -> int:
-        """Retire the pools on demand that were last used before a time and have nothing due."""
+        """Retire the pools on demand that were not used since `before` and have nothing due."""
         count, waiting = 0, []
         while self._used and next(iter(self._used.values())) < before:
             name, _ = self._used.popitem(last=False)
@@ -352,7 +352,7 @@ class PoolTable:
         self.touched = set(range(buckets))
 
     def members(self, bucket: int) -> list[str]:
-        """Return the names in a bucket, sorted."""
+        """Return the names of the pools in a bucket, sorted."""
         return sorted(self._groups[bucket])
 
     def _add(self, name: str, hosted: HostedPool) -> None:
@@ -372,8 +372,8 @@ class PoolTable:
         """Load the pools that `dump` wrote.
 
         With `idle_retired`, pools on demand that have nothing due stay retired until they are
-        needed: to make a pool takes ten times as long as to read its state. Their states are
-        checked then.
+        needed. This is faster, because making a pool takes ten times as long as reading its state.
+        The state of such a pool is checked when the pool is made.
 
         Raises
         ------

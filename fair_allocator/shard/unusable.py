@@ -27,7 +27,7 @@ def unusable(error: ValidationError) -> Unusable:
 
 
 def unreadable(record: Record, now: int, limit: int) -> Unusable:
-    """Return why a record is not even parsed: no value, too long, or from the future."""
+    """Return why a record cannot be read: it has no value, is too long, or from the future."""
     if record.value is None:
         return Unusable(Refusal.NOT_JSON, "the record has no value")
     if len(record.value) > limit:
@@ -41,7 +41,7 @@ def unreadable(record: Record, now: int, limit: int) -> Unusable:
 
 
 def check_place(key: bytes | None, pool: str, partition: int, settings: ShardSettings) -> None:
-    """Refuse a record that another partitioner placed here: its pool is on another partition."""
+    """Refuse a record with a wrong key, or whose pool belongs on another partition."""
     partitioner, name = settings.partitioner, to_bytes(pool)
     if partitioner == "none":
         return

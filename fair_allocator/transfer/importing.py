@@ -1,9 +1,9 @@
 """Imports the pools of an export into a new log.
 
-The pools become the first snapshot of each partition's journal. The import commits the parts of
-the snapshot first, which have no effect by themselves. Then it commits all manifests, which make
-the parts count, in one transaction. Each comes with an empty entry, so that a damaged import
-differs from an empty log. So an interrupted import has not happened.
+The pools become the first snapshot of each partition's journal. First the import commits the parts
+of the snapshots. Parts without a manifest have no effect. Then it commits the manifests of all
+partitions in one transaction. So an interrupted import has no effect. With each manifest comes an
+empty entry, so that a damaged import differs from an empty log.
 """
 
 import time
@@ -25,23 +25,23 @@ _GAIN_SECONDS: Final = 30.0
 """How long the log may take to assign all its partitions."""
 
 _BEFORE: Final = 1
-"""The number of the entry that an import stands for; the next entry builds on it."""
+"""The number of the entry that an import counts as; the service writes the next one."""
 
 
 def import_shards(
     log: Log, shards: Sequence[Shard], checksum: str, chunk_bytes: int, done: Callable[[int], None]
 ) -> None:
-    """Write shards to a log that nobody has served; call `done` with the number written.
+    """Write shards to a log that no service has used; call `done` with the number written.
 
-    The log must commit all partitions at once, since half an import could be neither served nor
-    repeated. This function opens the log, and the caller closes it.
+    The log must commit all partitions at once: half an import could not be served or repeated. This
+    function opens the log, and the caller closes it.
 
     Raises
     ------
     LogUnavailable
         If other services hold partitions of the log.
     ConfigurationError
-        If the log has been served before.
+        If a service has used the log before.
     """
     settings = shards[0].settings
     _own(log, settings.partitions)
@@ -95,7 +95,7 @@ class _Owner:
         self.owned.update(partitions)
 
     def losing(self, partitions: Sequence[int]) -> None:
-        """Do nothing: everything is committed between two polls."""
+        """Do nothing, because everything is committed between two polls."""
 
     def lost(self, partitions: Sequence[int]) -> None:
         self.owned.difference_update(partitions)
@@ -142,7 +142,7 @@ def _write(
         entry = Draft(_BEFORE + 1, shard.writer, table.clock, nothing_read, partitions)
         first = Outgoing(JOURNAL, shard.partition, ENTRY, entry.encode(shard.chain)[0])
         records = snapshots.records([first], whole=True)
-        if len(table):  # else there are no parts, and this is the manifest
+        if len(table):  # without pools there are no parts, and this is the manifest
             snapshots.committed(log.commit(records, {}, {}), round(time.time() * 1000))
             records = snapshots.records([], whole=True)
         decisive += [*standings, *records, first]
@@ -152,7 +152,7 @@ def _write(
 
 
 def _standings(shard: Shard) -> list[Outgoing]:
-    """Return the records with which an audit of the new log begins each pool."""
+    """Return the records that state every pool, so that an audit of the new log can start."""
     outbox = Outbox(shard.partition, shard.offsets)
     for name in sorted(shard.table):
         hosted = shard.table.hosted(name)

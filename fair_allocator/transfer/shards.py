@@ -17,7 +17,7 @@ class JournalReader:
         self._client = client
 
     def committed(self, partition: int) -> Committed:  # noqa: ARG002
-        """Return nothing: a client does not see committed positions or the snapshot's hint."""
+        """Return nothing, because a client does not see committed positions or snapshot hints."""
         return Committed({}, "")
 
     def journal_start(self, partition: int) -> int:
@@ -25,7 +25,7 @@ class JournalReader:
         return self._client.start_offset(JOURNAL, partition)
 
     def read_journal(self, partition: int, start: int) -> Iterator[Record]:
-        """Return the journal up to its end as of now."""
+        """Return the journal up to its current end."""
         return self._client.read(JOURNAL, partition, start)
 
 
@@ -43,7 +43,7 @@ def read_shard(client: LogClient, partition: int, settings: ShardSettings) -> Sh
 def read_shards(
     client: LogClient, settings: ShardSettings, partitions: range | None = None
 ) -> Iterator[Shard]:
-    """Yield the shards of some partitions, of all by default, each as of its last commit."""
+    """Yield the shards of some partitions, by default of all, each as of its last commit."""
     partitions = range(client.partitions) if partitions is None else partitions
     for partition in partitions:
         yield read_shard(client, partition, settings)

@@ -1,8 +1,8 @@
 """The state of every pool as NDJSON: what `export` writes and `import` reads.
 
-The first line is the header: format and version, release, and for each partition its clock and
-the fingerprints of the configuration file's pools that were taken up. Then comes a line for each
-pool. The last line has a checksum over all the bytes before it.
+The first line is the header. It has the format, its version and the release. For each partition it
+has the clock, and the fingerprints of the configuration file's pools that were applied. Then comes
+one line for each pool. The last line has a checksum over all bytes before it.
 """
 
 import json
@@ -27,11 +27,11 @@ FORMAT: Final = "fair-allocator pools"
 VERSION: Final = 1
 
 _AHEAD_MS: Final = 3_600_000
-"""How far a partition's clock may be ahead of ours; one far ahead would expire everything."""
+"""How far a partition's clock may be ahead of ours. A larger lead would expire all requests."""
 
 
 class DamagedExport(FairAllocatorError):
-    """An export is damaged, cut off, no export, or holds a pool that cannot be served."""
+    """A file is not an export, is damaged or incomplete, or has a pool that cannot be served."""
 
     exit_code: ClassVar[int] = 1
 
@@ -64,7 +64,7 @@ class PoolLine:
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
-    """The content of a file that was read to its end and found whole."""
+    """The content of a file that was read to its end and is undamaged."""
 
     origins: dict[int, Origin]
     pools: list[PoolLine]
@@ -75,7 +75,7 @@ class StateFile:
 
 
 def write(shards: Iterable[Shard]) -> Iterator[bytes]:
-    """Yield the lines of a file with the pools of shards."""
+    """Yield the lines of an export of these shards."""
     origins, lines = [], []
     for shard in shards:
         table = shard.table
@@ -104,7 +104,7 @@ def _line(data: object) -> bytes:
 
 
 def write_file(path: str, lines: Iterable[bytes]) -> int:
-    """Write a file whole or not at all; return its number of lines. It may raise OSError."""
+    """Write a complete file or none; return the number of lines. It may raise OSError."""
     beside, count = f"{path}.{os.getpid()}.part", 0
     try:
         # Only the owner may read it: it holds every pool's state.
@@ -132,9 +132,9 @@ def read(file: BufferedIOBase, name: str) -> StateFile:
     Raises
     ------
     ConfigurationError
-        If a newer release wrote it in a format that this one does not know.
+        If a newer release wrote the file in a format that this release does not know.
     DamagedExport
-        If it is damaged, cut off, or no export.
+        If the file is damaged, incomplete, or not an export.
     """
     first = file.readline()
     origins, count = _read_header(first, name)
@@ -188,7 +188,7 @@ def _read_origin(data: Any) -> Origin:
 def _parse(line: bytes, place: str) -> dict[str, Any]:
     try:
         data = json.loads(to_text(line))
-    except (ValueError, RecursionError):  # RecursionError if it is nested too deeply
+    except (ValueError, RecursionError):  # RecursionError: nested too deeply
         data = None
     if not isinstance(data, dict):
         raise DamagedExport(f"{place}: is damaged, or no export: not a JSON object")

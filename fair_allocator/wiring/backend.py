@@ -1,4 +1,4 @@
-"""What a kind of log can do for the program: one subclass for each kind."""
+"""What the program needs from each kind of log. Each kind has a subclass of `Backend`."""
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from fair_allocator.log import Log, LogClient
 
 
 class ServedTopic(NamedTuple):
-    """A topic, its name in the log, and whether it was just made."""
+    """A topic, its name in the log, and whether it was made just now."""
 
     topic: str
     name: str
@@ -17,7 +17,7 @@ class ServedTopic(NamedTuple):
 
 
 class TopicFinding(NamedTuple):
-    """A remark about a topic; `wrong` if it keeps the service from starting."""
+    """A remark about a topic. If it is `wrong`, the service does not start."""
 
     topic: str
     wrong: bool
@@ -41,11 +41,11 @@ class Backend(ABC):
 
     @abstractmethod
     def open_log(self, configuration: Configuration, *, exactly_once: bool) -> Log:
-        """Return the service's side, not opened yet."""
+        """Return the log as a service uses it. It is not opened yet."""
 
     @abstractmethod
     def open_client(self, configuration: Configuration, *, create: bool) -> LogClient:
-        """Return the clients' side."""
+        """Return the log as clients use it."""
 
     @abstractmethod
     def check(self, configuration: Configuration) -> None:
@@ -53,7 +53,7 @@ class Backend(ABC):
 
     @abstractmethod
     def check_topics(self, configuration: Configuration, *, create: bool) -> TopicCheck | None:
-        """Check the topics, and make missing ones first with `create`.
+        """Check the topics. With `create`, make the missing ones first.
 
-        None means that the log makes its topics itself, so that there is nothing to check.
+        Return None if the log makes its topics itself, so that there is nothing to check.
         """

@@ -29,7 +29,7 @@ BACKENDS: Final[Mapping[str, Callable[[], Backend]]] = {
     "kafka": _kafka("kafka"),
     "confluent": _kafka("confluent"),
 }
-"""By kind; each is made at its first use, and loads only its own client library."""
+"""The backends by kind. A backend is made when it is used, and loads only its own library."""
 
 
 @cache
@@ -48,15 +48,16 @@ def log_name(configuration: Configuration) -> str:
 
 
 def open_log(configuration: Configuration, *, exactly_once: bool = False) -> Log:
-    """Return the service's side of the configured log, not opened yet.
+    """Return the configured log as a service uses it. It is not opened yet.
 
-    With `exactly_once`, its commits are transactions over all partitions, whatever is configured.
+    With `exactly_once`, its commits are transactions over all partitions, even if the configuration
+    says otherwise.
     """
     return backend_of(configuration).open_log(configuration, exactly_once=exactly_once)
 
 
 def open_client(configuration: Configuration, *, create: bool = False) -> LogClient:
-    """Return the clients' side of the configured log.
+    """Return the configured log as clients use it.
 
     Without `create`, the log must exist, and any number of partitions is accepted. Only the command
     `topics` makes topics on Kafka.

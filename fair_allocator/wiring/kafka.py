@@ -80,7 +80,7 @@ class Kafka(Backend):
 
 
 def _create(admin: Admin, configuration: Configuration) -> set[str]:
-    """Make the topics that are missing; return which."""
+    """Make the missing topics; return their names."""
     wanted = new_topics(configuration.log.partitions, configuration.kafka.replication)
     missing = {t: new for t, new in wanted.items() if t not in admin.partition_counts()}
     return admin.create(missing) if missing else set()
@@ -92,7 +92,7 @@ def kafka_settings(configuration: Configuration) -> KafkaSettings:
     Raises
     ------
     ConfigurationError
-        If the password cannot be read, or Kafka does not allow a name.
+        If the password cannot be read, or Kafka does not allow a configured name.
     """
     kafka = configuration.kafka
     return KafkaSettings(

@@ -10,7 +10,7 @@ from fair_allocator.wiring.backends import backend_of
 
 
 def shard_settings(configuration: Configuration, partitions: int) -> ShardSettings:
-    """Return the settings of every shard of a log with that many partitions."""
+    """Return the settings of all shards, for a log with this number of partitions."""
     limits = configuration.limits
     retire = limits.retire_after_seconds
     template = configuration.pools.get(TEMPLATE)
@@ -37,12 +37,12 @@ def shard_settings(configuration: Configuration, partitions: int) -> ShardSettin
 def service_settings(
     configuration: Configuration, partitions: int, accept_offsets: bool = False
 ) -> ServiceSettings:
-    """Return the settings of the loop over a log with that many partitions.
+    """Return the settings of the loop, for a log with this number of partitions.
 
     Raises
     ------
     ConfigurationError
-        If settings that are each valid contradict each other.
+        If two settings contradict each other, although each is valid alone.
     """
     service, snapshots = configuration.service, configuration.snapshots
     if service.stuck_seconds <= service.poll_seconds:

@@ -6,7 +6,7 @@ from fair_allocator.wiring.backend import Backend
 
 
 class Embedded(Backend):
-    """A file of SQLite. Its commits are always transactions over all partitions."""
+    """A SQLite file. Its commits are always transactions over all partitions."""
 
     def name(self, configuration: Configuration) -> str:
         return str(configuration.log.path)
@@ -31,7 +31,7 @@ class Embedded(Backend):
         return SqliteClient(log.path, partitions, partitioner=log.partitioner)
 
     def check(self, configuration: Configuration) -> None:
-        """Accept all: no two settings contradict each other here."""
+        """Accept all settings, because none of them contradict each other on this log."""
 
     def check_topics(
         self,

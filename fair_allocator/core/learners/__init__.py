@@ -1,4 +1,4 @@
-"""The learners, by name, and how a user's own learner is found."""
+"""The learners by name, and how a user's own learner is found."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -38,15 +38,15 @@ _elsewhere: Callable[[], Mapping[str, type[Learner]]] = dict
 
 
 def find_more(finder: Callable[[], Mapping[str, type[Learner]]]) -> None:
-    """Ask `finder` for learners beyond the built-in ones: the core itself reads no disk."""
+    """Set the function that finds learners beyond the built-in ones. The core reads no disk."""
     global _elsewhere
     _elsewhere = finder
 
 
 def known_learners() -> dict[str, type[Learner]]:
-    """Return every learner that can be named; a built-in name cannot be taken over.
+    """Return every learner by its name, except those that cannot be loaded.
 
-    Learners that cannot be loaded are left out.
+    A built-in name always means the built-in learner.
     """
     others: dict[str, type[Learner]] = {}
     found = _elsewhere()
@@ -63,7 +63,7 @@ def is_built_in(name: object) -> bool:
 
 @cache
 def _built_in() -> dict[str, type[Learner]]:
-    """Load all that come with the core, most of which need numpy: that takes a while."""
+    """Return the learners of the core. The first call is slow, because most of them load numpy."""
     from fair_allocator.core.learners.epsilon_greedy import EpsilonGreedy
     from fair_allocator.core.learners.exp3 import EXP3
     from fair_allocator.core.learners.kl_ucb import KLUCB
@@ -91,7 +91,7 @@ def make_learner(spec: LearnerSpec) -> Learner:
     name = parameters.pop("name", None)
     kind: type[Learner] | None = None
     if name == UCB1.name:
-        kind = UCB1  # without a look at the others
+        kind = UCB1  # without loading the others
     elif isinstance(name, str):
         kind = _built_in().get(name) or _elsewhere().get(name)
     if kind is None:
@@ -109,11 +109,11 @@ def make_learner(spec: LearnerSpec) -> Learner:
 
 
 def _check_names(name: object, kind: type[Learner], parameters: Mapping[str, object]) -> None:
-    """Refuse parameters that the learner does not take, and say which it does."""
+    """Refuse parameters that the learner does not take, and say which ones it takes."""
     try:
         accepted = signature(kind).parameters.values()
     except ValueError:
-        return  # it does not say what it takes
+        return  # its parameters are not known
     if any(each.kind is Parameter.VAR_KEYWORD for each in accepted):
         return
     known = [each.name for each in accepted]
@@ -124,7 +124,7 @@ def _check_names(name: object, kind: type[Learner], parameters: Mapping[str, obj
 
 
 def parameters_of(learner: Learner) -> dict[str, object]:
-    """Return the parameters that make an equal learner, or refuse what a learner gives for it."""
+    """Return the parameters that make an equal learner, or refuse a learner without valid ones."""
     try:
         parameters: object = learner.parameters()
     except Exception as error:
@@ -145,14 +145,14 @@ def same_learner(one: Learner, other: Learner) -> bool:
 
 
 def stored_form(learner: Learner) -> dict[str, object]:
-    """Return the plain data from which a learner can be made again; refuse other data."""
+    """Return the name and parameters from which a learner can be made again."""
     if isinstance(learner, Absent):
         return learner.stored
     return {"name": learner.name, **parameters_of(learner)}
 
 
 def begin(learner: Learner, arms: Arms, draws: Draws) -> None:
-    """Let a learner start on arms; refuse a learner that fails."""
+    """Let a learner start on arms; raise `InvalidPool` if it fails."""
     try:
         learner.begin(arms, draws)
     except InvalidPool:
@@ -166,7 +166,7 @@ def revive(
 ) -> Learner:
     """Make the learner of a stored pool.
 
-    With `stand_in`, `Absent` replaces a foreign learner that fails.
+    With `stand_in`, `Absent` replaces a learner that fails and is not built in.
     """
     try:
         learner = make_learner(stored)

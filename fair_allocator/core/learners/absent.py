@@ -1,4 +1,4 @@
-"""The stand-in for a foreign learner that cannot be made again."""
+"""The stand-in for a learner of another package that cannot be made again."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,9 +9,9 @@ from fair_allocator.core.learners.base import Learner, Plain
 class Absent(Learner):
     """A learner that cannot choose, and keeps the stored data of the learner it replaces.
 
-    The package of that learner may be missing or broken. The pool decides without it, which counts
-    as a fault each time, and stores its name, parameters and state unchanged. When the package
-    works again, the next start brings the learner back.
+    The package of that learner may be missing or broken. The pool then decides without a learner,
+    and counts a fault each time. It stores the learner's name, parameters and state unchanged. When
+    the package works again, the next start brings the learner back.
     """
 
     def __init__(self, stored: Mapping[str, Any], learned: Plain | None, reason: str) -> None:
@@ -20,7 +20,7 @@ class Absent(Learner):
         self.reason = reason
 
     def choose(self, round: int, among: Any = None) -> Any:  # noqa: ARG002
-        """Fail always: the pool then decides without a learner, and counts a fault."""
+        """Raise an error. The pool then decides without a learner, and counts a fault."""
         raise RuntimeError(
             f"learner {self.stored.get('name')!r} could not be made again: {self.reason}"
         )

@@ -1,8 +1,8 @@
 """The interface between a pool and its learner.
 
-A learner proposes arms whenever fairness leaves slots free, and is told of every pull, its own
-and the forced ones. It sees the pool's counts in `Arms` and keeps only what is not already
-there. It can be wrong, slow or malicious and no arm loses its share.
+A learner proposes arms for the slots that fairness leaves free. The pool tells it of every pull,
+both its own and the forced ones. A learner reads the pool's counts in `Arms`, and stores only what
+is not there. Even if it is wrong, slow or malicious, no arm loses its share.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,33 +25,34 @@ Plain = Mapping[str, object]
 """Data made of None, bools, numbers, texts, lists and dicts only."""
 
 Choice = tuple[int, float | None]
-"""An arm's index and the probability with which it was to be chosen, None if it is not known.
+"""An arm's index and the probability with which it was chosen, None if that is not known.
 
-With several arms it is the probability that the arm is one of those chosen.
+If several arms are chosen, it is the probability that this arm is one of them.
 """
 
 Chosen = Any
-"""What a learner may return: a `Choice` or the index alone, in any type of integer and float."""
+"""What a learner may return: a `Choice`, or only the index. All integer and float types will do."""
 
 _REAL: Final[Any] = Real
-"""Numbers of any make, numpy's too; as Any, since the type of neither can be compared."""
+"""All real numbers, also numpy's. The annotation is Any because mypy cannot compare their types."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Learner:
-    """Base of the learners; `choose` is the one method a learner must bring.
+    """Base class of the learners. A learner must define `choose`; all else has a default.
 
-    A learner of your own is a subclass. Give it to `Pool` as an object, or register it by name
-    as an entry point of the group ``fair_allocator.learners``. Its constructor takes keyword
-    parameters, and `parameters` returns them, so that a stored pool can make it again.
+    To write a learner of your own, make a subclass. Pass it to `Pool` as an object, or register it
+    by name as an entry point of the group ``fair_allocator.learners``. Its constructor takes
+    keyword parameters, and `parameters` returns them. A stored pool uses them to make the learner
+    again.
 
     The rules for a learner:
 
-    - It reads `arms` and never writes to it. `begin` and `reshape` replace it.
-    - Equal inputs make equal choices. Random numbers come from `draws`, which are functions
-      of (seed, pool, round, purpose) and leave no state behind.
-    - `choose` and `choose_several` change nothing that `state` would show: a crash between
-      choosing and counting must leave no trace.
+    - It reads `arms` and never writes to it. `begin` and `reshape` replace `arms`.
+    - Equal inputs make equal choices. Random numbers come from `draws`. They are functions of
+      (seed, pool, round, purpose) and have no state.
+    - `choose` and `choose_several` do not change what `state` returns. So a crash between choosing
+      and counting has no effect.
 
     Examples
     --------
@@ -73,16 +74,16 @@ class Learner:
     """
 
     name: ClassVar[str] = ""
-    """What the learner is called in a configuration."""
+    """The learner's name in a configuration."""
 
     cost: ClassVar[str] = ""
-    """What one round costs, for k arms."""
+    """The running time of one round, for k arms."""
 
     arms: Arms
     draws: Draws
 
     def __init__(self) -> None:
-        # Says that it takes nothing: a compiled class without a constructor takes anything.
+        # Needed so that it takes no arguments: a compiled class without a constructor takes any.
         pass
 
     def parameters(self) -> Mapping[str, object]:
@@ -90,35 +91,35 @@ class Learner:
         return {}
 
     def begin(self, arms: Arms, draws: Draws) -> None:
-        """Start, or start again, on these arms, whose counts may be above 0 already.
+        """Start, or start again, on these arms. Their counts may already be above 0.
 
-        Every arm is there until `present` says otherwise.
+        Every arm is present until `present` is called for it.
         """
         self.arms = arms
         self.draws = draws
 
     def reshape(self, arms: Arms, kept: Sequence[int | None]) -> None:  # noqa: ARG002
-        """Go on with other arms or quotas; ``kept[new]`` is the old index, None for a newcomer.
+        """Go on with other arms or quotas; ``kept[new]`` is the old index, None for a new arm.
 
-        Every arm is there until `present` says otherwise.
+        Every arm is present until `present` is called for it.
         """
         self.begin(arms, self.draws)
 
     def choose(self, round: int, among: Among | None = None) -> Chosen:
-        """Choose an arm for `round`; `arms` counts what was assigned before it.
+        """Choose an arm for `round`; `arms` counts the rounds before it.
 
-        Return the arm's index, alone or with the probability with which it was to be chosen.
-        `among` holds the arms that may be chosen. If all arms may be chosen, the pool calls
-        `choose(round)` without it. `choose` may also have `round` as its only parameter. If it then
-        returns an arm that may not be chosen, the pool takes the least pulled arm that may.
+        Return the arm's index, alone or with the probability with which it was chosen. `among` has
+        the arms that may be chosen. If all arms may be chosen, the pool calls `choose(round)`
+        without `among`. Your `choose` may also have `round` as its only parameter. If it then
+        returns an arm that may not be chosen, the pool takes the allowed arm with the fewest pulls.
         """
         raise NotImplementedError
 
     def choose_several(self, round: int, among: Among, count: int) -> Sequence[Chosen]:
-        """Choose `count` different arms of `among`, which has at least as many.
+        """Choose `count` different arms of `among`, which has at least so many.
 
-        The probability in a choice is that of the arm being one of those chosen. If you do not
-        override this, `choose` is asked for one arm after the other.
+        The probability in a choice is the probability that the arm is one of the chosen arms. If
+        you do not override this method, it calls `choose` for one arm after the other.
         """
         kind: Any = type(self)
         if not _takes_among(kind):
@@ -129,14 +130,14 @@ class Learner:
         certain = True
         for _ in range(count):
             arm, propensity = _parts(self.choose(round, among))
-            # A choice keeps its probability only if all choices before it were certain.
+            # The probability is known only while this choice and all before it are certain.
             certain = bool(certain and propensity == 1)
             choices.append((arm, CERTAIN if certain else None))
             among = among.without([arm])
         return choices
 
     def _choose_blindly(self, round: int, among: Among, count: int) -> list[Chosen]:
-        """Ask `choose` without passing `among`, and fill up with the least pulled arms."""
+        """Call `choose` without `among`, and fill up with the arms that have the fewest pulls."""
         pulls = self.arms.pulls
         least = [arm for _, arm in nsmallest(count, [(pulls[arm], arm) for arm in among])]
         arm, propensity = _parts(self.choose(round))
@@ -145,28 +146,28 @@ class Learner:
         if arm in least:
             least.remove(arm)
             if propensity != 1:
-                propensity = None  # it might have been filled in as well
+                propensity = None  # the arm could also have come in by filling up
         else:
             least.pop()
         return [(arm, propensity), *((other, None) for other in least)]
 
     def present(self, arm: int, here: bool) -> None:
-        """Note that an arm went away, asleep or busy, or came back.
+        """Note that an arm came back (`here`), or went away because it is asleep or busy.
 
-        A learner needs this only to be fast: what may be chosen is in `among` each time.
+        A learner needs this only to be fast: `among` always has the arms that may be chosen.
         """
 
     def assigned(self, arm: int, assignment: Assignment) -> None:
-        """Learn of a pull, forced or chosen, that `arms` already counts."""
+        """Learn from a pull, forced or chosen; `arms` already counts it."""
 
     def observed(self, arm: int, assignment: Assignment, reward: float) -> None:
-        """Learn of a reward that `arms` already counts, with the assignment it answers."""
+        """Learn from the reward of an assignment; `arms` already counts it."""
 
     def expired(self, arm: int, assignment: Assignment) -> None:
         """Forget a pending reward: the pool no longer waits for it."""
 
     def state(self) -> Plain:
-        """Return what the learner knows beyond `arms`, as plain data without caches."""
+        """Return what the learner has learned beyond `arms`, as plain data without caches."""
         return {}
 
     def restore(self, state: Plain) -> None:
@@ -175,7 +176,7 @@ class Learner:
 
 @cache
 def _takes_among(kind: Any) -> bool:
-    """Tell whether `choose` of a class takes the arms to choose among after the round."""
+    """Tell whether the `choose` of a class has the parameter `among`."""
     try:
         signature(kind.choose).bind(None, 1, None)
     except TypeError:
@@ -184,7 +185,7 @@ def _takes_among(kind: Any) -> bool:
 
 
 def _parts(choice: Any) -> tuple[int, Any]:
-    """Return the arm and the probability of what `choose` returned."""
+    """Return the arm and the probability in a result of `choose`."""
     arm, propensity = choice if isinstance(choice, tuple) else (choice, None)
     return index(arm), propensity
 

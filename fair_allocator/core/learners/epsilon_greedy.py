@@ -14,19 +14,19 @@ _EXPLORE, _ANY = 0, 1
 """Purposes of the draws."""
 
 _NOW, _NEVER = 0, 1
-"""Places of the tournament: means stand still."""
+"""Places of the tournament. It needs only these two, because means do not move by themselves."""
 
 
 class EpsilonGreedy(Watcher):
-    """Any arm with probability epsilon, otherwise the one with the largest mean.
+    """Choose a random arm with probability epsilon, otherwise the arm with the largest mean.
 
-    With delayed rewards the mean is over what was observed, and 1 where rewards are pending and
-    none was observed. Ties go to the arm with the fewest rewards observed or pending, so that
-    arms take turns until the first ones arrive, then to the lowest index. An arm with neither
-    comes first, for certain.
+    An arm without observed or pending rewards always comes first. Otherwise the mean is over the
+    observed rewards. It is 1 if rewards are pending and none was observed. Ties go to the arm with
+    the fewest rewards, observed or pending, and then to the lowest index. So arms take turns until
+    the first rewards arrive.
 
-    Several arms are a random set of that many with probability epsilon, otherwise those with the
-    largest means, after the arms of which nothing is known.
+    If several arms are wanted, it chooses a random set with probability epsilon. Otherwise it
+    chooses arms without any rewards first, then the arms with the largest means.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class EpsilonGreedy(Watcher):
         self._changed: set[int] = set()
 
     def _duel(self, low: int, high: int, x: int) -> tuple[int, int]:  # noqa: ARG002
-        """Compare two means, which stand still until something happens to one of the arms."""
+        """Compare two means. The result holds until something happens to one of the arms."""
         low_mean, low_count = self._known[low]
         high_mean, high_count = self._known[high]
         if high_mean > low_mean or (high_mean == low_mean and high_count < low_count):
@@ -66,13 +66,13 @@ class EpsilonGreedy(Watcher):
         self._changed.add(arm)
 
     def _catch_up(self) -> None:
-        """Take in what has happened to the arms since the last choice."""
+        """Update the tournament with what happened to the arms since the last choice."""
         for arm in self._changed:
             self._tree.update(arm, _NOW)
         self._changed.clear()
 
     def present(self, arm: int, here: bool) -> None:
-        # Arms that are away leave the tree when they come up; this brings one back.
+        # An away arm leaves the tree when it comes up in a search. This brings it back.
         if here:
             self._unknown.back(arm)
             self._changed.add(arm)

@@ -14,14 +14,14 @@ _MIX, _ANY, _BY_WEIGHT = 0, 1, 2
 """Purposes of the draws."""
 
 _LARGE, _LEAST = 2.0**500, 2.0**-1000
-"""A weight above the first scales all down by it; none falls below the second and is lost."""
+"""If a weight exceeds the first number, all are divided by it. No weight gets below the second."""
 
 
 class SumTree:
-    """Weights, drawn in proportion or changed at log2(k) steps each.
+    """Weights of items. Drawing an item by weight, or changing a weight, takes log2(k) steps.
 
-    Every inner node is the sum of its two children, always: a tree made anew from its weights
-    is the same to the last bit.
+    Every inner node is always the sum of its two children. So a tree that is made again from its
+    weights is the same to the last bit.
 
     >>> tree = SumTree([1.0, 0.0, 3.0])
     >>> tree.total, tree.at(0.2), tree.at(0.3)
@@ -59,12 +59,12 @@ class SumTree:
         return self._sums[self._leaves : self._leaves + self._size]
 
     def at(self, part: float) -> int:
-        """Return the item at this part in [0, 1) of the total."""
+        """Return the item at `part` of the total, where `part` is in [0, 1)."""
         sums, node = self._sums, 1
         rest = part * sums[1]
         while node < self._leaves:
             node *= 2
-            # Rounding may leave a little too much; it never leads to where there is no weight.
+            # Rounding may leave a little too much. Even then, never go where the weight is 0.
             if rest >= sums[node] and sums[node + 1]:
                 rest -= sums[node]
                 node += 1
@@ -82,13 +82,14 @@ class SumTree:
         return None
 
     def take_large(self, count: int) -> dict[int, float]:
-        """Take out the items that `count` draws in proportion would draw at least once each.
+        """Take out the items whose part of the total is at least ``1 / count``.
 
-        Return their weights, at most ``count - 1`` of them. Every other item is now shorter than
-        one of the ``count - len(taken)`` equal steps that the total can be divided in.
+        Each item taken lowers `count` by 1, and the test is repeated with the new total. Return the
+        weights of at most ``count - 1`` items. Every item that is left is then less than
+        ``1 / count`` of the total, with the lowered `count`.
         """
         taken: dict[int, float] = {}
-        # By a little more than rounding, so that two steps never meet one item.
+        # The margin is a little more than rounding, so that two steps never meet the same item.
         while count > 1 and (item := self.above(self.total / count * (1.0 - 1e-9))) is not None:
             taken[item] = self[item]
             self[item] = 0.0
@@ -97,26 +98,26 @@ class SumTree:
 
 
 class EXP3(Learner):
-    """Any arm with probability gamma, otherwise one in proportion to the weights.
+    """Choose a random arm with probability gamma, otherwise an arm in proportion to the weights.
 
-    A reward x multiplies its arm's weight by ``exp(gamma x / (p k))``, where p is the probability
-    with which that very pull was chosen: late rewards count as they would have in time, only
-    later, and a forced pull has p = 1. Another learner's pull without a probability counts as
-    a forced one. An arm that joins gets the mean weight of those that stay.
+    A reward x multiplies its arm's weight by ``exp(gamma x / (p k))``. Here p is the probability
+    with which this pull was chosen. So a late reward counts as much as one in time. A forced pull
+    has p = 1, and so has a pull by another learner that gave no probability. An arm that joins gets
+    the mean weight of the arms that stay.
 
-    With m of n arms to be chosen it follows EXP3.M (Uchiya, Nakamura and Kudo, "Algorithms for
-    adversarial bandit problems with multiple plays", 2010): with probability gamma any m of the
-    arms, otherwise m by weight, where an arm whose part of the weights is 1/m or more is chosen
-    for certain and the others share the rest. Systematic sampling (Madow, 1949) draws these: they
-    lie on a line, each as long as its probability, and a random point of the first unit and its
-    like in every other unit are where the arms are. So the probability p of an arm to be chosen
-    is exact. In the paper arms are certain with exploration counted in, and the step is m times
-    as long.
+    If m of n arms are wanted, it follows EXP3.M (Uchiya, Nakamura and Kudo, "Algorithms for
+    adversarial bandit problems with multiple plays", 2010). With probability gamma it chooses any m
+    arms. Otherwise it chooses m arms by weight. An arm with 1/m of the weights or more is then
+    certain, and the other arms share the rest by systematic sampling (Madow, 1949). This puts the
+    arms side by side on a line, each as long as its probability. It draws one random number u in
+    [0, 1), and chooses the arms at the points u, u + 1, u + 2 and so on. So the probability p of
+    each arm is exact. The paper differs in two points: it includes exploration when it decides
+    which arms are certain, and its exponent is m times as large.
 
     Parameters
     ----------
     gamma
-        The part of exploration, in (0, 1].
+        The probability of a random choice, in (0, 1].
     """
 
     name: ClassVar[str] = "exp3"
@@ -134,7 +135,7 @@ class EXP3(Learner):
 
     def _start(self, weights: Sequence[float]) -> None:
         self._tree = SumTree(weights)
-        self._away: dict[int, float] = {}  # the weights of arms that are out of the tree
+        self._away: dict[int, float] = {}  # the weights of the away arms, which are not in the tree
 
     def _weights(self) -> list[float]:
         weights = self._tree.weights
@@ -182,7 +183,7 @@ class EXP3(Learner):
         return choices
 
     def _draw(self, tree: SumTree, among: Among, count: int, round: int) -> list[Choice]:
-        """Draw arms by the weights in `tree`, which has none for arms outside of `among`."""
+        """Draw arms by the weights in `tree`, where arms outside of `among` have weight 0."""
         draws, certain = self.draws, tree.take_large(count)
         rest = count - len(certain)
         if draws.uniform(round, _MIX) < self.gamma:
@@ -199,7 +200,7 @@ class EXP3(Learner):
 
     def observed(self, arm: int, assignment: Assignment, reward: float) -> None:
         chance = 1.0 if assignment.propensity is None else assignment.propensity
-        # Its own pulls stay at or below 1; one from before a change of arms might not.
+        # The exponent is at most 1, except perhaps for a pull from before a change of arms.
         growth = exp(min(1.0, self.gamma * reward / (chance * len(self.arms))))
         if arm in self._away:
             weight = self._away[arm] = self._away[arm] * growth

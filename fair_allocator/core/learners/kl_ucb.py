@@ -13,19 +13,20 @@ from fair_allocator.core.learners.known import Unknown, Watcher, known
 from fair_allocator.core.learners.largest import Floats, largest
 
 _STEPS = 5
-"""Newton steps that take every mean and budget to within rounding (tests/unit/test_learners.py)."""
+"""So many Newton steps are exact up to rounding for all inputs (tests/unit/test_learners.py)."""
 
 _LEAST, _MOST = 1e-300, 1.0 - 2.0**-53
-"""Means of 0 and 1 are moved by less than rounding, to where nothing divides by zero."""
+"""Limits for the means. They move 0 and 1 by less than rounding, to avoid a division by zero."""
 
 
 def kl_upper(mean: Floats, budget: Floats) -> Floats:
-    """Return the largest q with ``kl(mean, q) <= budget`` of Bernoulli laws, one for each arm.
+    """Return for each arm the largest q with ``kl(mean, q) <= budget``, for Bernoulli rewards.
 
-    With ``1 - q = (1 - p) exp(-v)`` the divergence is ``(1 - p) v - p ln(q / p)``, convex and
-    growing in v, so Newton's method comes down to the root from any place above it. Two such
-    places are known: p ln(q / p) is at most -p ln p, and kl is at least
-    ``(q - p)**2 / (2 q (1 - p))``, as x (1 - x) is at most q (1 - p) for x from p to q.
+    Write p for the mean, and substitute ``1 - q = (1 - p) exp(-v)``. The divergence becomes
+    ``(1 - p) v - p ln(q / p)``, which is convex and grows with v. So Newton's method converges from
+    any start above the root. Two inequalities give such a start, and the smaller one is used:
+    ``p ln(q / p) <= -p ln p``, and ``kl >= (q - p)**2 / (2 q (1 - p))``. The second one holds
+    because ``x (1 - x) <= q (1 - p)`` for all x from p to q.
     """
     p = np.clip(mean, _LEAST, _MOST)
     rest = 1.0 - p
@@ -41,14 +42,14 @@ def kl_upper(mean: Floats, budget: Floats) -> Floats:
 
 
 class KLUCB(Watcher):
-    """The arm with the largest q for which ``n kl(mean, q) <= ln t``.
+    """Choose the arm with the largest q for which ``n kl(mean, q) <= ln t``.
 
-    With delayed rewards the mean is over what was observed, and 1 where rewards are pending and
-    none was observed; ``n`` counts what was observed or is pending; an arm with neither comes
-    first. An arm of mean 1 has q = 1 however often it is pulled, so ties go to the smallest
-    ``n``, then to the lowest index: arms take turns until the first rewards arrive.
+    An arm without observed or pending rewards comes first. Otherwise the mean is over the observed
+    rewards, and it is 1 if rewards are pending and none was observed. ``n`` counts observed and
+    pending rewards. Ties go to the smallest ``n``, then to the lowest index. An arm of mean 1 has
+    q = 1 however often it is pulled. So the arms take turns until the first rewards arrive.
 
-    Several arms are the first ones in the same order.
+    If several arms are wanted, it chooses the first ones in the same order.
     """
 
     name: ClassVar[str] = "kl-ucb"

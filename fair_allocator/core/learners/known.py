@@ -1,4 +1,4 @@
-"""What is known of the arms while rewards are pending, for the learners that use it."""
+"""What is known of the arms while rewards are pending. Several learners share this code."""
 
 from heapq import heapify, heappop, heappush
 
@@ -10,9 +10,9 @@ from fair_allocator.core.requests import Assignment
 
 
 def known(arms: Arms, arm: int) -> tuple[float, int]:
-    """Return an arm's mean and the number of its rewards observed or still pending.
+    """Return an arm's mean, and how many of its rewards are observed or pending.
 
-    The mean is over what was observed; it is 1 while there is nothing to take it over.
+    The mean is over the observed rewards; it is 1 if there are none.
     """
     observed = arms.observed[arm]
     return arms.total[arm] / observed if observed else 1.0, observed + arms.pending[arm]
@@ -39,9 +39,9 @@ class Watcher(Learner):
 class LeastPulled:
     """The arms for which `_holds` is true, least pulled first; ties go to the lowest index.
 
-    An arm is filed under the pulls it had when it was added. Outdated entries are dropped when
-    they come up. So add an arm again after each pull if `_holds` is still true. Arms that are away
-    are set aside when they come up, and filed again when they are back.
+    An entry has the pulls that the arm had when it was added. Outdated entries are dropped when
+    they come up. So call `add` again after each pull. If an away arm comes up, it is set aside, and
+    `back` adds it again.
 
     An entry of the heap is one integer, ``pulls * size + arm``.
     """
@@ -67,7 +67,7 @@ class LeastPulled:
             heappush(self.heap, self._entry(arm))
 
     def back(self, arm: int) -> None:
-        """Bring an arm back that was away."""
+        """Add an arm that came back."""
         if arm in self._aside:
             self._aside.discard(arm)
             self.add(arm)
@@ -93,7 +93,7 @@ class LeastPulled:
             entry = heappop(self.heap)
             arm = entry % self._size
             if entry != self._entry(arm) or not self._holds(arm) or (kept and kept[-1] == entry):
-                continue  # out of date, or filed twice
+                continue  # an outdated or repeated entry
             if arm in among.away:
                 self._aside.add(arm)
                 continue

@@ -1,4 +1,4 @@
-"""The largest of many scores, for the learners that compute all of them with numpy."""
+"""The largest of many scores, for the learners that compute all scores with numpy."""
 
 import numpy as np
 import numpy.typing as npt
@@ -7,9 +7,9 @@ Floats = npt.NDArray[np.float64]
 
 
 def largest(scores: Floats, count: int, costs: Floats | None = None) -> list[int]:
-    """Return the places of the `count` largest scores, the largest first.
+    """Return the indices of the `count` largest scores, the largest first.
 
-    Ties go to the lowest of `costs` if there are any, then to the first place.
+    Ties go to the lowest of `costs` if given, then to the lowest index.
 
     >>> largest(np.array([1.0, 3.0, 3.0, 2.0, 3.0]), 2, np.array([0.0, 9.0, 5.0, 0.0, 5.0]))
     [2, 4]

@@ -16,24 +16,27 @@ from fair_allocator.core.learners.queues import Queues
 from fair_allocator.core.requests import Assignment
 
 MAX_ETA = 1e12
-"""Above this a queue would drown in the rounding of ``eta * index``."""
+"""With a larger eta, rounding of ``eta * index`` would hide the length of a queue."""
 
 
 class LFG(Watcher):
-    """The arm with the largest ``Q + eta * min(1, mean + sqrt(3 ln t / (2 n)))``.
+    """Choose the arm with the largest ``Q + eta * index``.
 
-    Q is the arm's queue of unserved quota: it grows by the quota at every pull of any arm, also
-    while the arm is away, and shrinks by 1 at one of its own, never below 0. Several arms are
-    those with the largest values. Ties go to the lowest index. Fair in the long run only, so this
-    is a baseline for simulation with rule "none"; under a rule its queues count forced pulls too.
+    The index is ``min(1, mean + sqrt(3 ln t / (2 n)))``. Q is the arm's queue of unserved quota.
+    The queue grows by the quota at every pull of any arm, also while its own arm is away. It
+    shrinks by 1 at a pull of its own arm, but never below 0. Ties go to the lowest index. If
+    several arms are wanted, it chooses those with the largest values.
 
-    With delayed rewards the mean is over what was observed and ``n`` counts what was observed or
-    is pending; an arm with nothing observed has index 1.
+    The learner alone is fair only in the long run. So it is a baseline for simulation with rule
+    "none". Under another rule, its queues also count forced pulls.
+
+    The mean is over the observed rewards, and ``n`` counts observed and pending rewards. An arm
+    without observed rewards has index 1.
 
     Parameters
     ----------
     eta
-        The weight of rewards against queues, in (0, 1e12].
+        The weight of the index against the queue, in (0, 1e12].
     """
 
     name: ClassVar[str] = "lfg"

@@ -1,4 +1,4 @@
-"""Queues of unserved quota, for the learners that weigh them against rewards."""
+"""Queues of unserved quota, for the learners that combine them with rewards."""
 
 from collections.abc import Sequence
 
@@ -11,8 +11,8 @@ from fair_allocator.core.learners.largest import Floats
 class Queues:
     """One queue for each arm: the part of its quota that was not served.
 
-    A queue grows by the quota at every pull of any arm, whether its arm was eligible or not, as in
-    the papers. It shrinks by 1 at a pull of its own arm, and is never below 0.
+    A queue grows by the quota at every pull of any arm, even if its own arm was not eligible. This
+    is as in the papers. It shrinks by 1 at a pull of its own arm, but never below 0.
     """
 
     def __init__(self, arms: Arms, lengths: Sequence[float]) -> None:
@@ -21,7 +21,7 @@ class Queues:
         self._lines: tuple[list[int], list[int]] = [], []
 
     def _quotas(self) -> Floats:
-        """Return the quotas in force; a change can reach `arms` long after `reshape`."""
+        """Return the quotas in force. They can change long after `reshape`, so read them anew."""
         lines = self._arms.slope, self._arms.unit
         if self._lines != lines:
             self._lines = lines[0].copy(), lines[1].copy()
@@ -30,12 +30,12 @@ class Queues:
         return self._quota
 
     def count(self, arm: int) -> None:
-        """Take in a pull of an arm."""
+        """Count a pull of an arm."""
         lengths = self.lengths + self._quotas()
         lengths[arm] -= 1.0
         self.lengths = np.maximum(0.0, lengths)
 
     def kept(self, arms: Arms, kept: Sequence[int | None]) -> "Queues":
-        """Return the queues of other arms; ``kept[new]`` is the old index, None for a newcomer."""
+        """Return queues for other arms; ``kept[new]`` is the old index, None for a new arm."""
         lengths = self.lengths.tolist()
         return Queues(arms, [0.0 if old is None else lengths[old] for old in kept])

@@ -1,4 +1,4 @@
-"""T-Fair-UCB, of the paper's appendix: all quotas first, then UCB1, up to a known horizon."""
+"""T-Fair-UCB, from the paper's appendix: first all quotas, then UCB1, up to a known horizon."""
 
 from collections.abc import Sequence
 from math import floor
@@ -15,7 +15,7 @@ from fair_allocator.core.requests import Assignment
 
 
 class Lacking(LeastPulled):
-    """The arms with fewer pulls than they need, the least pulled first, so that they take turns."""
+    """The arms with fewer pulls than they need. Those with the fewest pulls come first."""
 
     __slots__ = ("needed",)
 
@@ -28,19 +28,19 @@ class Lacking(LeastPulled):
 
 
 class TFairUCB(UCB1):
-    """Every arm ``max(1, floor(quota * horizon))`` times, in turns, and from then on `UCB1`.
+    """Choose every arm ``max(1, floor(quota * horizon))`` times, in turns; then choose as `UCB1`.
 
-    Several arms are those that lack pulls, least pulled first, and then those of UCB1.
+    If several arms are wanted, it chooses arms that lack pulls, those with the fewest pulls first.
+    After them it chooses as UCB1 does.
 
-    The shares are met at the horizon and not before it, so this is for simulation with rule
-    "none". Pulls count when they are assigned, so the first part takes no notice of delay; the
-    second does as UCB1 does. A change of arms or quotas sets the needs anew, and pulls made
-    before it count towards them.
+    The shares are reached at the horizon and not before. So this is for simulation with rule
+    "none". In the first part, delayed rewards play no role, because only pulls count. A change of
+    arms or quotas computes the needed pulls again, and earlier pulls count towards them.
 
     Parameters
     ----------
     horizon
-        The number of rounds T. Arms that need more than T pulls are refused before round 1.
+        The number of rounds T. If the arms need more than T pulls, a new pool is refused.
     """
 
     name: ClassVar[str] = "t-fair-ucb"
@@ -55,7 +55,7 @@ class TFairUCB(UCB1):
     def begin(self, arms: Arms, draws: Draws) -> None:
         needed = [max(1, floor(quota * self.horizon)) for quota in arms.quotas()]
         excess = sum(needed) - self.horizon
-        # Once it has played, a pool may be one restored in the middle of a change.
+        # Check new pools only: a restored pool may be in the middle of a change.
         if excess > 0 and max(arms.joined) == 1 and not any(arms.pulls):
             raise InvalidPool(
                 f"horizon {self.horizon} is {excess} too short: the arms need "

@@ -18,17 +18,17 @@ _BELIEF, _COIN = 0, 1
 
 
 class Thompson(Learner):
-    """The arm that is best in one draw from each arm's ``Beta(1 + successes, 1 + failures)``.
+    """Draw a number from each arm's belief, and choose the arm with the largest one.
 
-    Several arms are the best ones of the same draw.
+    The belief of an arm is ``Beta(1 + successes, 1 + failures)``. If several arms are wanted, it
+    chooses those with the largest numbers.
 
-    A reward x in [0, 1] is a success with probability x. The coin belongs to the round that is
-    rewarded, so rewards may come in any order; arms of one round share its coin. Pending rewards
-    do not count: under delay it is the draws that spread the pulls. Taking over from another
-    learner, it has no coins of the past and counts an arm's rewards so far as fractions of
-    successes.
+    A reward x in [0, 1] is a success with probability x. The coin for this depends only on the
+    round of the assignment, so rewards may come in any order. All arms of one round share its coin.
+    Pending rewards do not count. If it takes over from another learner, it counts the rewards so
+    far as fractions of successes.
 
-    The probability of a choice has no closed form; its propensity is None.
+    The probability of a choice has no closed form, so its propensity is None.
     """
 
     name: ClassVar[str] = "thompson"

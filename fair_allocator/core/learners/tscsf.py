@@ -19,21 +19,23 @@ from fair_allocator.core.requests import Assignment
 
 
 class TSCSFB(Thompson):
-    """The arm with the largest ``Q + eta * x``, x a draw from its belief.
+    """Choose the arm with the largest ``Q + eta * x``, where x is a draw from its belief.
 
-    The belief is ``Beta(1 + successes, 1 + failures)``. Q is the arm's queue of unserved quota, the
-    same as in LFG: it grows by the quota at every pull of any arm, also while the arm is away, and
-    shrinks by 1 at one of its own, never below 0. Several arms are those with the largest values.
-    Fair in the long run only, so this is a baseline for simulation with rule "none"; under a rule
-    its queues count forced pulls too.
+    The belief is ``Beta(1 + successes, 1 + failures)``. Q is the arm's queue of unserved quota, as
+    in LFG. The queue grows by the quota at every pull of any arm, also while its own arm is away.
+    It shrinks by 1 at a pull of its own arm, but never below 0. If several arms are wanted, it
+    chooses those with the largest values.
 
-    Rewards count as in Thompson sampling here. The probability of a choice has no closed form; its
+    The learner alone is fair only in the long run. So it is a baseline for simulation with rule
+    "none". Under another rule, its queues also count forced pulls.
+
+    Rewards count as in `Thompson`. The probability of a choice has no closed form, so its
     propensity is None.
 
     Parameters
     ----------
     eta
-        The weight of rewards against queues, in (0, 1e12].
+        The weight of x against the queue, in (0, 1e12].
     """
 
     name: ClassVar[str] = "tscsf-b"

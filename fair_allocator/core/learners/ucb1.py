@@ -13,20 +13,21 @@ from fair_allocator.core.learners.known import Unknown, known
 from fair_allocator.core.requests import CERTAIN, Assignment
 
 _MARGIN: Final = 1e-14
-"""More than rounding can move the difference of two indices: each is below 11, in two roundings."""
+"""More than the rounding error in the difference of two indices, which are each below 11."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class UCB1(Learner):
-    """The arm with the largest ``mean + sqrt(2 ln t / n)``; ties go to the lowest index.
+    """Choose the arm with the largest index ``mean + sqrt(2 ln t / n)``.
 
-    With delayed rewards the mean is over what was observed, and ``n`` counts what was observed
-    or is still pending, so that an arm is not hammered while its rewards are on their way. An
-    arm with rewards pending and none observed has mean 1; one with neither comes first.
+    Ties go to the lowest index. The mean is over the observed rewards, and ``n`` counts observed
+    and pending rewards. So an arm is not chosen again and again while its rewards are pending. If
+    rewards are pending and none was observed, the mean is 1. An arm without observed or pending
+    rewards comes first. If several arms are wanted, it chooses such arms first, and then those with
+    the largest indices.
 
-    In ``s = sqrt(2 ln t)`` every index is a line with the slope ``1 / sqrt(n)``, and a round
-    changes one line: a kinetic tournament finds the highest. Several arms are the highest ones,
-    after those of which nothing is known.
+    With ``s = sqrt(2 ln t)``, every index is a line over s with the slope ``1 / sqrt(n)``. A round
+    changes only one line. So a kinetic tournament finds the largest index fast.
     """
 
     name: ClassVar[str] = "ucb1"
@@ -42,7 +43,7 @@ class UCB1(Learner):
     def choose(self, round: int, among: Among | None = None) -> Choice:
         if among is not None:
             return self.choose_several(round, among, 1)[0]
-        # Times 1.0: compiled code has no roots and logarithms of integers.
+        # Times 1.0, because compiled code computes roots and logarithms only of floats.
         s, unknown = sqrt(2.0 * log(1.0 * round)), self._unknown
         if self._changed:
             self._catch_up(s)
@@ -70,7 +71,7 @@ class UCB1(Learner):
         return [(arm, CERTAIN) for arm in found]
 
     def _catch_up(self, s: float) -> None:
-        """Take in what has happened to the arms since the last choice."""
+        """Update the tree with what happened to the arms since the last choice."""
         arms, tree, unknown = self.arms, self._tree, self._unknown
         for arm in self._changed:
             observed = arms.observed[arm]
@@ -85,7 +86,7 @@ class UCB1(Learner):
         self._changed.clear()
 
     def _plant(self, s: float) -> LineTournament:
-        """Make the tree of the arms of which something is known."""
+        """Make the tree of the arms with observed or pending rewards."""
         lines: list[tuple[float, float] | None] = []
         for arm in range(len(self.arms)):
             mean, count = known(self.arms, arm)
@@ -94,7 +95,7 @@ class UCB1(Learner):
         return tree
 
     def _best_of(self, named: list[int], s: float) -> int:
-        """Return the best of a few arms without a look at the others."""
+        """Return the best of a few arms without looking at the others."""
         arms = self.arms
         observations, pending, totals = arms.observed, arms.pending, arms.total
         best = unknown = -1
@@ -112,7 +113,7 @@ class UCB1(Learner):
         return best if unknown < 0 else unknown
 
     def _best_named(self, count: int, named: list[int], s: float) -> list[int]:
-        """Return the best ones of a few arms, likewise."""
+        """Return the best `count` of a few arms without looking at the others."""
         arms = self.arms
         ranked: list[tuple[int, float, int]] = []
         for arm in named:
@@ -125,7 +126,7 @@ class UCB1(Learner):
         return [arm for _, _, arm in ranked[:count]]
 
     def present(self, arm: int, here: bool) -> None:
-        # Arms that are away leave the tree when they come up; this brings one back.
+        # An away arm leaves the tree when it comes up in a search. This brings it back.
         if here:
             self._unknown.back(arm)
             if self.arms.observed[arm] or self.arms.pending[arm]:

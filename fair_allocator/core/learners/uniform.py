@@ -1,4 +1,4 @@
-"""Uniform choice: what a pool does when nothing is to be learned."""
+"""Uniform choice, for pools that should not learn from rewards."""
 
 from typing import ClassVar
 
@@ -7,9 +7,9 @@ from fair_allocator.core.learners.base import Choice, Learner
 
 
 class Uniform(Learner):
-    """Any arm with equal probability; rewards, late or not, change nothing.
+    """Choose any arm with equal probability; rewards change nothing.
 
-    Several arms are drawn without replacement: m of n are each chosen with probability m/n.
+    If m of n arms are wanted, they are drawn without replacement. Each arm has probability m/n.
     """
 
     name: ClassVar[str] = "uniform"
