@@ -50,21 +50,21 @@ class Tally:
     """What was seen of one case."""
 
     inputs: int = 0
-    silences: list[float] = field(default_factory=list)
+    silences: list[tuple[float, float]] = field(default_factory=list)
     exits: int = 0
     failures: list[str] = field(default_factory=list)
 
     def row(self, case: Case) -> list[object]:
         """Return a row of the table."""
         name, client, delivery = (text.replace("_", " ") for text in case)
-        seen = " ".join(f"{each:.1f}" for each in sorted(self.silences))
+        seen = ", ".join(f"{silence:.1f} ({of_it:.1f})" for silence, of_it in sorted(self.silences))
         sums = [len(self.silences), f"{self.inputs:,}", len(self.failures), seen, self.exits]
         return [name, client, delivery, *sums]
 
 
 HEADS: Final = (
     *("fault", "client", "delivery", "plays", "inputs", "lost, doubled or unfair"),
-    *("worst silence of each play, s", "exits"),
+    *("worst silence, s (no leader)", "exits"),
 )
 
 
@@ -89,18 +89,18 @@ def play(
         Path(tempfile.gettempdir(), words).write_text(one.said())
 
 
-def _broken(cluster: JavaCluster, played: Site, fault: str, seconds: float) -> float:
-    """Break something under load; return the worst silence."""
+def _broken(cluster: JavaCluster, played: Site, fault: str, seconds: float) -> tuple[float, float]:
+    """Break something under load; return the worst silence, and how long there was no leader."""
     with Watch(played.settings, PARTITIONS) as watch:
         load = played.load(UNBOUNDED, PER_SECOND)
         time.sleep(BEFORE_SECONDS)
         began = time.monotonic()
-        FAULTS[fault](cluster, played, seconds)
+        leaderless = FAULTS[fault](cluster, played, seconds)
         time.sleep(BEFORE_SECONDS)
         load.stop()
         played.settle()  # so that a silence at the end counts, too
         time.sleep(1.0)
-        return watch.silence(began)
+        return watch.silence(began), leaderless
 
 
 def cases(arguments: argparse.Namespace) -> Iterator[Case]:
