@@ -129,7 +129,7 @@ class Assignment:
 
     @property
     def picks(self) -> "tuple[Assignment, ...]":
-        """One assignment for each arm: first this one, then the others. Forced arms come first."""
+        """One assignment for each arm, this one first. Forced picks come before the learner's."""
         return (self, *self.others)
 
     @property
