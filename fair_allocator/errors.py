@@ -2,6 +2,9 @@
 
 FairAllocatorError
 ├── InvalidPool            quotas, tolerance, rule or learner that cannot be served
+├── InvalidRequest         a request that names no usable arms or slots
+│   ├── NobodyFree         every eligible arm is asleep, busy or at its cap
+│   └── NobodyLeft         every eligible arm was given the request before
 ├── InvalidReward          a reward that is not a number in [0, 1]
 ├── InvalidState           plain data that does not describe a pool
 ├── ConfigurationError     settings that contradict each other or the log           exit 78
@@ -25,8 +28,11 @@ from typing import ClassVar
 from fair_allocator.core.errors import (
     FairAllocatorError,
     InvalidPool,
+    InvalidRequest,
     InvalidReward,
     InvalidState,
+    NobodyFree,
+    NobodyLeft,
 )
 
 __all__ = [
@@ -34,6 +40,7 @@ __all__ = [
     "ConfigurationError",
     "FairAllocatorError",
     "InvalidPool",
+    "InvalidRequest",
     "InvalidReward",
     "InvalidState",
     "JournalBroken",
@@ -44,6 +51,8 @@ __all__ = [
     "LogReadOnly",
     "LogTooNew",
     "LogUnavailable",
+    "NobodyFree",
+    "NobodyLeft",
     "OffsetGone",
 ]
 

@@ -90,12 +90,13 @@ class Outgoing(NamedTuple):
 
 
 class Incoming(NamedTuple):
-    """A record that a client is about to append. The log chooses what is None.
+    """A record that a client is about to append. The log fills in the fields that are None.
 
     Attributes
     ----------
     partition
-        If left out, the client's partitioner chooses it by the key; without a key, any.
+        If it is None, the client's partitioner chooses it by the key. A record without a key goes
+        to any partition.
     timestamp
         In ms. If left out, the time of the append.
     """

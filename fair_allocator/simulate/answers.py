@@ -178,7 +178,7 @@ def play(
 
 
 class _Run(NamedTuple):
-    """One run: the worst shortfall by request, the measures of `AT_END`, and the curve of work."""
+    """The results of one run: worst shortfall by request, measures of `AT_END`, curve of work."""
 
     worst: Ints
     at_end: tuple[float, ...]

@@ -287,7 +287,7 @@ class Connection(HttpToolsProtocol):
                 self._accepted.shutdown(socket.SHUT_RDWR)
 
     def _refuse(self, problem: Problem) -> None:
-        """Answer with a problem, and end; an answer that has begun is broken off instead."""
+        """Answer with a problem and close; if an answer has begun already, break it off."""
         if self._is_answering():
             started = self.cycle.response_started
             self.cycle.disconnected = True

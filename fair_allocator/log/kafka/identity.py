@@ -78,7 +78,7 @@ def told(topic: str) -> str:
 
 
 def require_same(then: Mapping[str, str], now: Mapping[str, str], names: Mapping[str, str]) -> None:
-    """Refuse inputs and a journal that were made again since they were served; warn of outputs.
+    """Refuse inputs or a journal that somebody deleted and made again; warn of such outputs.
 
     Raises
     ------

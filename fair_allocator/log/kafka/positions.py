@@ -62,9 +62,9 @@ def partitions_noted(stored: Stored) -> int | None:
 
 
 def published_up_to(stored: Mapping[Place, Stored]) -> int:
-    """Return the journal position of what was stored for one partition.
+    """Return up to which position of the journal a partition's decisions were published.
 
-    It is 0, the start, if another mode stored it.
+    It is 0, the start, if the other mode of delivery stored the positions.
 
     >>> published_up_to({("requests", 0): Stored(5, "4~120=17"), ("rewards", 0): Stored(3, "")})
     120

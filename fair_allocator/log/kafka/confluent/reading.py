@@ -59,7 +59,7 @@ class _Source:
         return self._ours[at.topic], at.partition
 
     def take(self, limit: int, timeout: float) -> dict[Place, list[Record]]:
-        """Return the records that have come, by place; wait for the first, but not for more."""
+        """Return the records that are there, by place. If there is none, wait for the first one."""
         messages = self.consumer.consume(limit, 0)
         if not messages:
             first = self.consumer.poll(timeout)
