@@ -1,10 +1,12 @@
-"""The memory of an arm, of a pool, of an open request, and of a pool that is watched.
+"""The memory of an arm, of a pool, of an open request, of a pool that is watched, and of an attack.
 
 python -m benchmarks.memory
+python -m benchmarks.memory attacks
 """
 
 import gc
 import itertools
+import json
 import subprocess
 import sys
 import tracemalloc
@@ -17,14 +19,19 @@ from benchmarks.timing import table
 from fair_allocator import Pool
 from fair_allocator.config import MetricsSection
 from fair_allocator.core.requests import Request
+from fair_allocator.log.base import Record
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.reporter import Reporter
+from fair_allocator.shard import Shard, ShardSettings
+from fair_allocator.shard.memory import UNLIMITED
 from fair_allocator.shard.operations import Decided, Rewarded
 from fair_allocator.shard.table import PoolTable
 
 POOLS = 100_000
 WATCHED = 5_000
 LOOKS = 4
+ATTACKS = 100_000
+BATCH = 1_000
 
 
 def bytes_for(make: Callable[[], object]) -> int:
@@ -94,10 +101,47 @@ def main() -> None:
     print(table(rows))
 
 
+def attacks() -> None:
+    """Print by how much a shard grows by requests that are meant to fill the memory."""
+    rows: list[list[object]] = [[f"{ATTACKS:,} requests", "no limit, MB", "limited, MB", "counted"]]
+    for how in ("long-ids", "pools"):
+        free, _ = map(int, ran(f"{how}-unlimited").split())
+        held, counted = map(int, ran(f"{how}-limited").split())
+        rows.append([how, *(f"{each / 1e6:,.0f}" for each in (free, held, counted))])
+    print(table(rows))
+
+
+def attacked(how: str) -> str:
+    """Return by how many bytes a shard grows that is attacked, and how many bytes it counts."""
+    limit = UNLIMITED if how.endswith("-unlimited") else ShardSettings().memory_bytes
+    arms = {f"arm-{i}": "0.05" for i in range(10)}
+    settings = ShardSettings(
+        memory_bytes=limit, partitioner="none", template={"arms": arms}, template_fingerprint="x"
+    )
+    shard, before = Shard(0, settings), _resident_now()
+    shard.take_up("one", {"arms": arms}, "x")
+    for first in range(0, ATTACKS, BATCH):
+        records = []
+        for number in range(first, first + BATCH):
+            long = how.startswith("long-ids")
+            pool, letter = ("one", "\U0001f600" * 250) if long else (f"user-{number}", "")
+            event = {"pool": pool, "request_id": f"{letter}{number}"}
+            value = json.dumps(event, ensure_ascii=False).encode()
+            records.append(Record("requests", 0, number, pool.encode(), value, 0, ()))
+        shard.fold(records, 0)
+        shard.cut()
+    return f"{_resident_now() - before} {shard.table.memory.taken}"
+
+
+def ran(how: str) -> str:
+    """Return what a process of this benchmark prints."""
+    command = [sys.executable, "-m", "benchmarks.memory", how]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
 def resident(how: str) -> int:
     """Return by how much a process grows that makes the pools: what an operator sees."""
-    command = [sys.executable, "-m", "benchmarks.memory", how]
-    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return int(ran(how))
 
 
 def watched(how: str) -> int:
@@ -132,7 +176,11 @@ def _resident_now() -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] and sys.argv[1] not in ("live", "retired"):
+    if sys.argv[1:] == ["attacks"]:
+        attacks()
+    elif sys.argv[1:] and sys.argv[1].endswith("limited"):
+        print(attacked(sys.argv[1]))
+    elif sys.argv[1:] and sys.argv[1] not in ("live", "retired"):
         print(watched(sys.argv[1]))
     elif sys.argv[1:]:
         before = _resident_now()

@@ -227,8 +227,9 @@ class HostedPool:
 
     def _tidy(self) -> None:
         """Drop the answered assignments once they are the larger part of the list."""
-        if len(self.open) > 2 * self.pool.open + 64:
-            self.open = [each for each in self.open if each.later is None]
+        listed = self.open
+        if len(listed) > 2 * self.pool.open + 64:
+            self.open = [each for each in listed if each.later is None]
             self._first = 0
 
     def oldest(self) -> Assignment | None:
@@ -305,10 +306,6 @@ class HostedPool:
         """Keep a request that may have to be decided again."""
         self.asked[asked.request_id] = asked
         self.kept_bytes += asked.footprint
-
-    def footprint(self) -> int:
-        """Return about how many bytes of memory requests take here; see `Memory`."""
-        return self.pool.footprint + self.kept_bytes + self.own_bytes
 
     def _let_go(self, request_id: str) -> None:
         """Forget what a request asked for, if none of its assignments is open."""

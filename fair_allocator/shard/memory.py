@@ -66,7 +66,7 @@ class Memory:
 
     def follow(self, hosted: HostedPool) -> None:
         """Count what came and went in a pool since it was last counted."""
-        now = hosted.footprint()
+        now = hosted.pool.footprint + hosted.kept_bytes + hosted.own_bytes
         more = now - hosted.counted
         self.taken += more
         if hosted.own_bytes:
