@@ -23,13 +23,15 @@ from fair_allocator.log.base import Record
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.reporter import Reporter
 from fair_allocator.shard import Shard, ShardSettings
-from fair_allocator.shard.memory import UNLIMITED
 from fair_allocator.shard.operations import Decided, Rewarded
+from fair_allocator.shard.settings import UNLIMITED
 from fair_allocator.shard.table import PoolTable
 
 POOLS = 100_000
 WATCHED = 5_000
 LOOKS = 4
+LIMIT = 161_000_000
+"""The limit of memory that each of four partitions has in a container of 1 GiB."""
 ATTACKS = 100_000
 BATCH = 1_000
 
@@ -113,7 +115,7 @@ def attacks() -> None:
 
 def attacked(how: str) -> str:
     """Return by how many bytes a shard grows that is attacked, and how many bytes it counts."""
-    limit = UNLIMITED if how.endswith("-unlimited") else ShardSettings().memory_bytes
+    limit = UNLIMITED if how.endswith("-unlimited") else LIMIT
     arms = {f"arm-{i}": "0.05" for i in range(10)}
     settings = ShardSettings(
         memory_bytes=limit, partitioner="none", template={"arms": arms}, template_fingerprint="x"

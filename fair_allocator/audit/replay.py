@@ -28,7 +28,7 @@ from fair_allocator.events import DeadLetter, Refusal, first_delivered
 from fair_allocator.log.base import INPUTS, LogClient, Record
 from fair_allocator.log.interleaving import by_time
 from fair_allocator.shard import Shard, ShardSettings
-from fair_allocator.shard.memory import UNLIMITED
+from fair_allocator.shard.settings import UNLIMITED
 
 BY_ITSELF: Final = frozenset(
     (

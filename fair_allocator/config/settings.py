@@ -94,8 +94,8 @@ class LimitsSection(Section):
     """Requests of a pool that wait because no arm can take them; a further one is a dead letter."""
     remembered_per_pool: Annotated[int, Field(ge=0)] = _SHARD.remembered_per_pool
     """Settled requests that a pool remembers, so that a repeat gets its first answer."""
-    memory_bytes: Annotated[int, Field(ge=100_000)] = _SHARD.memory_bytes
-    """Memory that requests may take in a partition, estimated; a further one is a dead letter."""
+    memory_bytes: Annotated[int, Field(ge=100_000)] | Literal["auto"] = "auto"
+    """Memory that requests may take in a partition; "auto" is a part of what the machine has."""
     pools_per_shard: Count = _SHARD.pools_per_shard
     """Pools of one partition; beyond that, the service creates no pool on demand."""
     arms_per_pool: Count = _SHARD.arms_per_pool

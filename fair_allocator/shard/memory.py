@@ -6,8 +6,9 @@ are not counted: only their requests are.
 
 The limit is shared by a rule for shared buffers, the dynamic threshold: a pool may take at most as
 much as is left free. So one pool takes at most one half of the limit. If n pools take all they can,
-they leave an (n + 1)th part free for the others. Pools made on demand share one half of the limit
-by the same rule. New pools together count as one more of them.
+they leave an (n + 1)th part free for the others. Pools made on demand share three quarters of the
+limit by the same rule. Without their requests, they take at most one half of the limit: a new one
+is made only while they take at most twice what is free.
 
 The sums follow from the state alone, except that a retired pool counts with its compressed bytes.
 """
@@ -19,8 +20,6 @@ from fair_allocator.shard.hosted import HostedPool
 POOL_BYTES: Final = 8_000
 ARM_BYTES: Final = 500
 """What a pool and each of its arms take, about, if it was made on demand."""
-
-UNLIMITED: Final = 1 << 62
 
 MOST_BYTES: Final = 10_000
 MOST_A_BYTE: Final = 34
@@ -86,10 +85,10 @@ class Memory:
     def room_for_pool(self, arms: int) -> int:
         """Return how many bytes a request may take that makes a pool on demand."""
         # The new pool takes its bytes, and its request then finds that many fewer free.
-        return self._free_on_demand() - self.pools - 2 * pool_bytes(arms)
+        return self._free_on_demand() - self.pools // 2 - 2 * pool_bytes(arms)
 
     def _free_on_demand(self) -> int:
-        return min(self.limit - self.taken, self.limit // 2 - self.on_demand)
+        return min(self.limit - self.taken, self.limit - self.limit // 4 - self.on_demand)
 
 
 def pool_bytes(arms: int) -> int:

@@ -3,10 +3,13 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from fair_allocator.log.partitioner import partition_for
 from fair_allocator.text import to_bytes
+
+UNLIMITED: Final = 1 << 62
+"""A limit of bytes that nothing reaches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,7 @@ class ShardSettings:
     pending_per_pool: int = 100_000
     waiting_per_pool: int = 10_000
     remembered_per_pool: int = 1_000
-    memory_bytes: int = 200_000_000
+    memory_bytes: int = UNLIMITED
     pools_per_shard: int = 1_000_000
     arms_per_pool: int = 200_000
     unknown_fields: str = "check"

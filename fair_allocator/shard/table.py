@@ -18,8 +18,9 @@ from fair_allocator.errors import JournalBroken
 from fair_allocator.events.wire import to_json
 from fair_allocator.shard.asked import Asked, Waiter
 from fair_allocator.shard.hosted import HostedPool
-from fair_allocator.shard.memory import UNLIMITED, Memory
+from fair_allocator.shard.memory import Memory
 from fair_allocator.shard.revived import each, is_idle, revived
+from fair_allocator.shard.settings import UNLIMITED
 from fair_allocator.text import to_bytes, to_text
 
 

@@ -1,12 +1,16 @@
 """From the configuration to the settings of service and shards."""
 
-from typing import Any
+from typing import Any, Final
 
 from fair_allocator.config import TEMPLATE, Configuration, PoolConfiguration, fingerprint
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.service import FilePool, ServiceSettings
 from fair_allocator.shard import ShardSettings
 from fair_allocator.wiring.backends import backend_of
+from fair_allocator.wiring.machine import memory_bytes
+
+_LEAST_SHARE: Final = 10_000_000
+"""The smallest automatic limit of memory for a partition, in bytes."""
 
 
 def shard_settings(configuration: Configuration, partitions: int) -> ShardSettings:
@@ -23,7 +27,7 @@ def shard_settings(configuration: Configuration, partitions: int) -> ShardSettin
         waiting_per_pool=limits.waiting_per_pool,
         unknown_fields=limits.unknown_fields,
         remembered_per_pool=limits.remembered_per_pool,
-        memory_bytes=limits.memory_bytes,
+        memory_bytes=_share(partitions) if limits.memory_bytes == "auto" else limits.memory_bytes,
         pools_per_shard=limits.pools_per_shard,
         arms_per_pool=limits.arms_per_pool,
         clock_skew=_milliseconds(limits.clock_skew_seconds),
@@ -76,3 +80,8 @@ def _milliseconds(seconds: float) -> int:
 def _plain(pool: PoolConfiguration) -> dict[str, Any]:
     """Return a pool's settings as the journal keeps them."""
     return pool.model_dump(mode="json")
+
+
+def _share(partitions: int) -> int:
+    """Return the memory that the requests of one partition may take, if one instance owns all."""
+    return max(_LEAST_SHARE, memory_bytes() * 6 // 10 // partitions)
