@@ -184,11 +184,11 @@ class PoolTable:
 
     def remove(self, name: str) -> None:
         """Forget a pool."""
-        bucket = self.bucket_of(name)
-        self.memory.drop(self.pools.pop(name))
-        self._groups[bucket].remove(name)
+        hosted = self.touch(name)  # which brings it back if it was retired
+        self.memory.drop(hosted)
+        del self.pools[name]
+        self._groups[hosted.bucket].remove(name)
         self._used.pop(name, None)
-        self.touched.add(bucket)
 
     def count(
         self, name: str, made: Assignment, among: Among | None, asked: Asked | None, instead_of: str

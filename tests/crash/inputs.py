@@ -14,9 +14,10 @@ from tests.support.verifier import Rules
 
 START: Final = 1_700_000_000_000
 FUTURE: Final = START + 10**11
-SCARCE_MEMORY: Final = 80_000
-"""Enough for one pool on demand and a few requests."""
 """Far beyond the clock's skew whenever it is read."""
+
+SCARCE_MEMORY: Final = 45_000
+"""Enough for one pool on demand and a few requests."""
 
 Settings = dict[str, Any]
 

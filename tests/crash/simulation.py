@@ -243,7 +243,7 @@ class Replay(Run):
 def counts_of(shards: dict[int, Shard]) -> Counts:
     counts: Counts = {}
     for shard in shards.values():
-        for name in shard.table:
+        for name in sorted(shard.table):  # to look at a retired pool brings it back
             hosted = shard.table.hosted(name)
             assert hosted is not None
             arms = hosted.pool._arms

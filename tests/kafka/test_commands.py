@@ -52,7 +52,7 @@ def rounds(service: Service) -> int:
     return sum(
         hosted.pool.rounds
         for shard in service.shards.values()
-        for name in shard.table
+        for name in sorted(shard.table)
         if (hosted := shard.table.hosted(name)) is not None
     )
 

@@ -7,7 +7,7 @@ import pytest
 
 from fair_allocator.core.requests import Request
 from fair_allocator.errors import JournalBroken
-from fair_allocator.shard.operations import Decided, Rewarded
+from fair_allocator.shard.operations import Decided, Removed, Rewarded
 from fair_allocator.shard.table import PoolTable
 
 SETTINGS: dict[str, Any] = {
@@ -83,3 +83,12 @@ def test_a_state_that_no_pool_can_have_is_refused_when_the_pool_is_needed() -> N
     assert table.hosted("other") is not None
     with pytest.raises(JournalBroken, match=r"'idle'.*pulls"):
         table.hosted("idle")
+
+
+def test_a_pool_that_was_kept_as_bytes_can_be_removed() -> None:
+    live = made(idle=True)
+    kept = loaded(live.dump(["idle"]))
+    for table in (live, kept):
+        Removed().apply(table, "idle")
+    assert not len(kept)
+    assert kept.members(0) == live.members(0) == []
