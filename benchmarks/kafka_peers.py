@@ -20,6 +20,7 @@ from benchmarks.kafka_feed import FED, PARTITIONS, feed
 from fair_allocator.log.kafka import KafkaSettings
 from tests.chaos.instance import eventually
 from tests.deploy.processes import environment, running
+from tests.support.broker.java import NoBroker, fetched, kafka_version
 from tests.support.verifier import require
 
 if TYPE_CHECKING:
@@ -62,18 +63,17 @@ def _quix(interpreter: Path | None) -> Callable[[str, str], list[str]]:
 
 
 def _streams(folder: Path) -> Callable[[str, str], list[str]]:
-    for program in ("java", "javac", "mvn"):
-        if shutil.which(program) is None:
-            raise LookupError(f"{program} is not installed (Debian: default-jdk-headless, maven)")
-    source, jars, classes = _HERE / "streams", folder / "jars", folder / "classes"
-    fetch = ["mvn", "-q", "-B", "-f", str(source / "pom.xml"), "dependency:copy-dependencies"]
-    for command in (
-        [*fetch, f"-DoutputDirectory={jars}"],
-        ["javac", "-cp", f"{jars}/*", "-d", str(classes), str(source / "FairStreams.java")],
-    ):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise LookupError(f"{command[0]} failed: {done.stdout[-500:]}{done.stderr[-500:]}")
+    if shutil.which("javac") is None:
+        raise LookupError("javac is not installed (Debian: default-jdk-headless)")
+    source, classes = _HERE / "streams", folder / "classes"
+    try:
+        jars = fetched(source / "pom.xml", "kafka-streams", kafka_version())
+    except NoBroker as error:
+        raise LookupError(str(error)) from error
+    command = ["javac", "-cp", f"{jars}/*", "-d", str(classes), str(source / "FairStreams.java")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise LookupError(f"javac failed: {done.stdout[-500:]}{done.stderr[-500:]}")
     start = ["java", "-Xmx768m", "-cp", f"{jars}/*:{classes}", "FairStreams"]
     return lambda servers, prefix: [*start, servers, prefix, str(folder / prefix)]
 

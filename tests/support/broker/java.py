@@ -114,17 +114,21 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def libraries(version: str = "") -> Path:
-    """Return the folder of jars, fetched once by Maven and kept outside the tree."""
+    """Return the folder of a broker's jars."""
+    return fetched(POM, "kafka", version or kafka_version())
+
+
+def fetched(pom: Path, name: str, version: str) -> Path:
+    """Return the folder of a pom's jars, fetched once by Maven and kept outside the tree."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    version = version or kafka_version()
-    folder = cache / "fair-allocator" / f"kafka-{version}"
+    folder = cache / "fair-allocator" / f"{name}-{version}"
     for program in ("java",) if folder.is_dir() else ("java", "mvn"):
         if shutil.which(program) is None:
             raise NoBroker(f"{program} is not installed (Debian: default-jre-headless, maven)")
     if folder.is_dir():
         return folder
     partial = folder.with_name(f"{folder.name}.{os.getpid()}")
-    command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
+    command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
     done = subprocess.run(
         [*command, f"-DoutputDirectory={partial}", f"-Dkafka.version={version}"],
         capture_output=True,
@@ -135,7 +139,7 @@ def libraries(version: str = "") -> Path:
     if done.returncode:
         shutil.rmtree(partial, ignore_errors=True)
         raise NoBroker(
-            f"Maven cannot fetch Kafka {version}: {done.stdout[-500:]}{done.stderr[-500:]}"
+            f"Maven cannot fetch {name} {version}: {done.stdout[-500:]}{done.stderr[-500:]}"
         )
     try:
         partial.rename(folder)
