@@ -92,3 +92,17 @@ def test_a_pool_that_was_kept_as_bytes_can_be_removed() -> None:
         Removed().apply(table, "idle")
     assert not len(kept)
     assert kept.members(0) == live.members(0) == []
+
+
+def test_quotas_of_a_pool_that_was_kept_as_bytes_can_be_changed() -> None:
+    live = made(idle=True)
+    kept = loaded(live.dump(["idle"]))
+    for table in (live, kept):
+        table.configure("idle", {"arms": {"ann": "0.1", "bob": "0.6"}}, True, "y").epochs.clear()
+    for number in range(40):
+        request = f"r{number}"
+        assert decide(kept, "idle", request) == decide(live, "idle", request)
+        hosted = kept.hosted("idle")
+        assert hosted is not None
+        assert hosted.pool.violation() <= (hosted.pool.guarantee.bound or 0)
+    assert kept.dump(["idle"]) == live.dump(["idle"])
