@@ -55,9 +55,11 @@ settings.load_profile("steady")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make check` leaves out, and give a slow machine its time."""
+    """Mark what `make check` leaves out, keep groups together, and give a slow machine its time."""
     for item in items:
         item.add_marker(pytest.mark.timeout(scaled(TIMEOUT_SECONDS)))
+        if item.get_closest_marker("xdist_group") is None and _uses_fixture_of_module(item):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
         if _is_heavy(item):
             item.add_marker(pytest.mark.heavy)
 
@@ -65,6 +67,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_logstart() -> None:
     """Look how slow the machine is, before a test and not within."""
     refresh()
+
+
+def _uses_fixture_of_module(item: pytest.Item) -> bool:
+    """Tell whether the module sets something up once: each worker that has a test of it would."""
+    known = getattr(item, "_fixtureinfo", None)
+    found = () if known is None else known.name2fixturedefs.values()
+    return any(fixture.scope == "module" for fixtures in found for fixture in fixtures)
 
 
 def _is_heavy(item: pytest.Item) -> bool:

@@ -18,7 +18,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from tests.support.broker import evidence
-from tests.support.broker.java import FOR_TESTS, START_SECONDS, JavaBroker, NoBroker, libraries
+from tests.support.broker.java import START_SECONDS, JavaBroker, NoBroker, libraries
 from tests.support.broker.keeper import READY, USERS
 from tests.support.needs import lacks
 from tests.support.pace import deadline
@@ -51,7 +51,7 @@ def private_broker(
     folder: Path,
     settings: str = "",
     certificate: Path | None = None,
-    machine: Sequence[str] = FOR_TESTS,
+    machine: Sequence[str] = (),
     *,
     oauth: bool = False,
     version: str = "",

@@ -1,9 +1,11 @@
 """A broker of our own: Apache Kafka's jars, one node, on free ports of this machine."""
 
+import fcntl
 import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -148,18 +150,45 @@ def fetched(pom: Path, name: str, version: str) -> Path:
     return folder
 
 
+def for_tests(version: str = "") -> tuple[str, ...]:
+    """Return arguments of Java for a broker that lives as long as a test."""
+    if version:  # started too seldom to make an archive for
+        return FOR_TESTS
+    return (*FOR_TESTS, f"-XX:SharedArchiveFile={class_archive()}")
+
+
+def class_archive() -> Path:
+    """Return the file from which Java takes the broker's classes ready to run, made once.
+
+    It lies beside the jars, and halves the work of a start. A Java that cannot use it, because it
+    is another than the one that made it, goes on without.
+    """
+    jars = libraries()
+    archive = jars.with_name(f"{jars.name}.jsa")
+    with jars.with_name(f"{jars.name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not archive.exists():
+            with tempfile.TemporaryDirectory(prefix="kafka-", dir=jars.parent) as folder:
+                made = Path(folder, archive.name)
+                machine = (*FOR_TESTS, f"-XX:ArchiveClassesAtExit={made}")
+                JavaBroker(Path(folder, "broker"), machine=machine).start().shut_down()
+                made.rename(archive)
+    return archive
+
+
 class JavaBroker:
     """One broker process; its data and its ports outlive it, so that it can be started again.
 
     By default it is a cluster of its own. As one of several it is given its `node` number, and
-    the controllers' ports by the number of their node.
+    the controllers' ports by the number of their node. `machine` are arguments of its Java; by
+    default, those of `for_tests`.
     """
 
     def __init__(
         self,
         folder: Path,
         settings: str = "",
-        machine: Sequence[str] = FOR_TESTS,
+        machine: Sequence[str] = (),
         certificate: Path | None = None,
         node: int = 1,
         controllers: Mapping[int, int] | None = None,
@@ -170,7 +199,7 @@ class JavaBroker:
         self._libraries = libraries(version)
         self._has_scram = not version or _numbers(version) >= SCRAM_SINCE
         self._folder = folder
-        self._machine = machine
+        self._machine = machine or for_tests(version)
         self._process: subprocess.Popen[bytes] | None = None
         self.port = free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
@@ -216,7 +245,7 @@ class JavaBroker:
             self._format()
         with self.output.open("ab") as output:
             self._process = subprocess.Popen(
-                self._java("kafka.Kafka", str(self._properties)),
+                self._java(self._machine, "kafka.Kafka", str(self._properties)),
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
@@ -224,10 +253,10 @@ class JavaBroker:
         self._await_serving(self._process)
         return self
 
-    def _java(self, *arguments: str) -> list[str]:
+    def _java(self, machine: Sequence[str], *arguments: str) -> list[str]:
         return [
             "java",
-            *self._machine,
+            *machine,
             f"-Dlog4j2.configurationFile={self._folder / 'log4j2.properties'}",
             "-cp",
             f"{self._libraries}/*",
@@ -238,6 +267,7 @@ class JavaBroker:
         users = [f"SCRAM-SHA-{n}=[name={USER},password={PASSWORD}]" for n in (256, 512)]
         subprocess.run(
             self._java(
+                FOR_TESTS,
                 "kafka.tools.StorageTool",
                 *("format", "-t", CLUSTER, "-c", str(self._properties)),
                 *(word for user in users if self._has_scram for word in ("--add-scram", user)),
@@ -273,6 +303,11 @@ class JavaBroker:
         """End it as a power loss would, without a word."""
         if self._process is not None:
             kill(self._process)
+
+    def shut_down(self) -> None:
+        """End it as an operator would: it finishes what it does first."""
+        self.process.terminate()
+        self.process.wait(timeout=scaled(START_SECONDS))
 
     def suspend(self) -> None:
         """Let it hang: connections stay open and nobody answers."""
