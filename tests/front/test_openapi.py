@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
+from schemathesis.schemas import BaseSchema
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     negative_data_rejection,
@@ -41,7 +42,13 @@ def shared_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield site
 
 
-DESCRIBED = schemathesis.openapi.from_dict(describe(0.05)).exclude(operation_id_regex="^watch")
+@pytest.fixture
+def described() -> BaseSchema:
+    return schemathesis.openapi.from_dict(describe(0.05))
+
+
+# From a fixture: the calls are made up when the test runs, and not by every worker that collects.
+DESCRIBED = schemathesis.pytest.from_fixture("described").exclude(operation_id_regex="^watch")
 
 
 @DESCRIBED.parametrize()
