@@ -8,6 +8,8 @@ PYTHON ?= python3.11
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+# uv installs it with much less work than pip; pip does where only pip knows the package index.
+EVERYTHING := --constraint constraints.txt --editable '.[dev]'
 # Where the compiled form is measured; the environment itself runs the sources.
 COMPILED := $(VENV)/compiled
 # A peer to measure, apart: it wants an older client than ours.
@@ -32,7 +34,8 @@ $(READY): pyproject.toml constraints.txt
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && apt-get install -y -qq python3.11-venv && rm -rf $(VENV) && $(PYTHON) -m venv $(VENV); \
 	  else exit 1; fi; }
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt uv
+	$(BIN)/uv pip install --quiet $(EVERYTHING) || $(BIN)/python -m pip install --quiet --no-compile $(EVERYTHING)
 	@touch $@
 
 setup: $(READY) programs  ## Make the virtual environment and install everything
