@@ -245,7 +245,7 @@ class JavaBroker:
             self._format()
         with self.output.open("ab") as output:
             self._process = subprocess.Popen(
-                self._java(self._machine, "kafka.Kafka", str(self._properties)),
+                self._java("kafka.Kafka", str(self._properties)),
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
@@ -253,10 +253,10 @@ class JavaBroker:
         self._await_serving(self._process)
         return self
 
-    def _java(self, machine: Sequence[str], *arguments: str) -> list[str]:
+    def _java(self, *arguments: str) -> list[str]:
         return [
             "java",
-            *machine,
+            *self._machine,
             f"-Dlog4j2.configurationFile={self._folder / 'log4j2.properties'}",
             "-cp",
             f"{self._libraries}/*",
@@ -267,7 +267,6 @@ class JavaBroker:
         users = [f"SCRAM-SHA-{n}=[name={USER},password={PASSWORD}]" for n in (256, 512)]
         subprocess.run(
             self._java(
-                FOR_TESTS,
                 "kafka.tools.StorageTool",
                 *("format", "-t", CLUSTER, "-c", str(self._properties)),
                 *(word for user in users if self._has_scram for word in ("--add-scram", user)),
