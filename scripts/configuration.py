@@ -28,7 +28,8 @@ from the code, and a test checks that it is current.
 VARIABLES = """\
 ## Variables
 
-An environment variable can set each setting outside of `pools`. It overrides the file. Its name is `FAIR_ALLOCATOR_`, the section, two underscores and the key, in capitals: `log.path` is
+An environment variable can set each setting outside of `pools`. It overrides the file. Its name
+is `FAIR_ALLOCATOR_`, the section, two underscores and the key, in capitals: `log.path` is
 `FAIR_ALLOCATOR_LOG__PATH`, and `seed` is `FAIR_ALLOCATOR_SEED`. Write numbers and booleans as in
 TOML, texts as they are, and lists with commas between the items. An empty variable counts as not
 set. Pools are configured in the file only.

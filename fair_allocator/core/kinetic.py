@@ -152,7 +152,9 @@ class Tournament:
 
 
 _Rank = tuple[float, int, int, int, int]
-"""Minus a value, its contestant, the node it won, and the range of nodes it is the best loser of.
+"""An entry of a search: minus a value, its contestant, the node that it won, and a path of nodes.
+
+The contestant is the best loser of the matches on this path.
 
 See `LineTournament._search`.
 """

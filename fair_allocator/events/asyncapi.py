@@ -80,7 +80,7 @@ _RECEIVED: Final[dict[str, tuple[str, Models]]] = {
 
 
 def asyncapi() -> Json:
-    """Return the document from the view of an application, which sends inputs and gets answers."""
+    """Return the document as an application needs it: it sends inputs and receives answers."""
     topics = _SENT | _RECEIVED
     models = [model for _, of_topic in topics.values() for model in of_topic]
     return {

@@ -189,7 +189,7 @@ class Controlling(Deciding):
         self._do(hosted.pool.name, Stood(position))
 
     def _stand_again(self, hosted: HostedPool, position: int) -> None:
-        """Publish the standing of every arm now and then, so that an audit can start there.
+        """Publish the standing of every arm from time to time, so that an audit can start there.
 
         With many arms, this happens less often.
         """

@@ -41,7 +41,7 @@ class Journals(Protocol):
 
 
 Progress = Callable[[str], None]
-"""Called now and then with a text that says how far a restore is."""
+"""Called from time to time with a text that says how far a restore is."""
 
 
 @dataclass(slots=True)
