@@ -13,7 +13,7 @@ from fair_allocator.log.base import RECORD_BYTES, Headers, Outgoing, Record
 from fair_allocator.log.base import Place as Place  # a topic has our name here
 
 REQUEST_BYTES: Final = RECORD_BYTES + 48_576
-"""Room for a record of full size with its frame and headers. Brokers accept it by default."""
+"""The size of the largest record with its frame and headers. Brokers accept it by default."""
 
 READ_BYTES: Final = 4 * 2**20
 POLL_BYTES: Final = 2**19
@@ -22,14 +22,14 @@ does not hold up the others for long."""
 
 READ_WAIT_MS: Final = 3
 POLL_WAIT_MS: Final = 100
-"""How long a fetch waits for a record. A reader that turns to another place waits for its end."""
+"""How long a fetch waits for a record. A reader cannot change its place before the fetch ends."""
 
 TIME_REFUSED: Final = (
     "the broker refuses the time of records that were written just now: this machine's clock and "
     "the broker's are further apart than the topic's message.timestamp.after.max.ms; set the one "
     "that is wrong"
 )
-"""What to say when a broker finds our records too far ahead, or too old."""
+"""The message if a broker refuses records because their time is too far ahead, or too old."""
 
 Membership = Any
 """Proof of membership in a generation of the group; its type depends on the client library."""

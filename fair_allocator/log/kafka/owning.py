@@ -109,7 +109,7 @@ class Owning(Log):
         """Tell whether another process took this instance's place in the group.
 
         There may be no such process: a coordinator that takes over from a dead one may not know
-        which member had the place last. So join anew: only a running rival replaces this instance
+        which member had the place last. So join again: only a running rival replaces this instance
         again.
         """
         lasting = max(RIVAL_SECONDS, RIVAL_SESSIONS * self._settings.session_seconds)
@@ -150,7 +150,8 @@ class Owning(Log):
             if lost:
                 self._handler.lost(lost)
         finally:
-            # Tell a spare instance that it owns nothing. An evicted one has to wait for the group.
+            # Tell a spare instance that it owns nothing. An evicted instance has to wait for the
+            # group.
             if gained or not (assigned or self._rearranging):
                 self._handler.gained(gained)
 

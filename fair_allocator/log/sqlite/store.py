@@ -62,7 +62,7 @@ CREATE TABLE records (
 _OFFSET: Final = (1 << OFFSET_BITS) - 1
 
 _value, _packed = itemgetter(3), itemgetter(4)
-_new = tuple.__new__  # makes a Record, whose own constructor is a Python function
+_new = tuple.__new__  # makes a Record, because its own constructor is slower
 
 _ROWS: Final = 25
 _INSERT: Final = "INSERT INTO records VALUES (?, ?, ?, ?)"
@@ -91,7 +91,7 @@ class Stream(NamedTuple):
 
 
 class Door:
-    """The way to a database that only this process can reach.
+    """Access to a database that only this process can reach.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Door:
         self.connection.execute("BEGIN IMMEDIATE")
 
     def close(self) -> None:
-        """Release what only this user has needed."""
+        """Release what only this user needed."""
 
 
 class Store:

@@ -61,7 +61,7 @@ class Tail:
         if version == self._seen_all_at:
             return []
         ends = self._store.ends(self._topics)
-        # A place that was served goes to the end of the line, so that a small limit is fair.
+        # A place that was served goes to the end of the queue, so that a small limit is fair.
         line = [name for name, position in self.positions.items() if position < ends[name]]
         if not line:
             self._seen_all_at = version

@@ -84,7 +84,7 @@ class Transactions:
         try:
             left = self._producer.flush(self._patience)
         except SystemError as error:
-            if error.__cause__ is None:  # a fatal error without its reason: any call raises it
+            if error.__cause__ is None:  # any further call raises the reason
                 self._producer.begin_transaction()
             raise
         if left:
@@ -157,7 +157,7 @@ class _Sent:
 
 
 class _Delivered:
-    """Hears what became of the records of one place."""
+    """Receives the results of sending the records of one place."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -176,7 +176,7 @@ def _produce(producer: Producer, *fields: Any) -> None:
         try:
             producer.produce(*fields)
             return
-        except BufferError:  # full: let some of it go out
+        except BufferError:  # the queue is full: wait until some records are sent
             producer.poll(0.1)
 
 
