@@ -224,7 +224,7 @@ class Ledger:
         return found
 
     def _backlog(self, played: Played) -> Fraction:
-        """Return what stays owed whichever arms are served; O(k). Call it after `_accrue`."""
+        """Return what stays owed for any choice of served arms; O(k). Call it after `_accrue`."""
         named = None if played.named is None else {line.name for line in played.named}
         left_out = {line.name for line in played.left_out}
         total = Fraction(0)

@@ -126,7 +126,7 @@ class _Partition:
         settings: ShardSettings,
         pools: Mapping[str, tuple[Mapping[str, Any], str]],
     ) -> None:
-        # Refusals for lack of memory are read, not decided again: pools may have been retired.
+        # Refusals for lack of memory are not decided again: which pools were retired is not known.
         self._shard = Shard(partition, replace(settings, memory_bytes=UNLIMITED))
         self._inputs = {topic: _Input(client, topic, partition) for topic in INPUTS}
         self._decided: deque[bytes | None] = deque()
