@@ -55,8 +55,8 @@ Handler = Callable[[Request], Awaitable[Response]]
 class Part:
     """Routes, and the code that must run on the server's event loop while they are served.
 
-    The server enters `running` before the first request. When it leaves `running`, answers under
-    way should end: after `Bounds.end_seconds` the server breaks them off. `collectors` has the
+    The server enters `running` before the first request. When it leaves `running`, answers in
+    progress should end: after `Bounds.end_seconds` the server breaks them off. `collectors` has the
     metrics of this part, for the part that serves `/metrics`.
     """
 
@@ -81,7 +81,7 @@ class Application:
                 await stack.enter_async_context(part.running())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, whatever happens."""
+        """Answer a request, even if a handler fails."""
         started = False
 
         async def give(message: Message) -> None:

@@ -1,7 +1,7 @@
 """One connection: uvicorn's protocol, with a deadline and a bound on everything a client does.
 
 uvicorn has no deadline for a request, and its timer of idle connections starts again with every
-byte. Here each connection is in the crowd's line for its phase, and the crowd ends slow ones.
+byte. Here each connection is in the crowd's queue for its phase, and the crowd ends slow ones.
 
 If a client sends a request before the previous one is answered, the connection ends after that
 answer. No client of ours pipelines, and a queue would let a client decide how much memory we use.

@@ -65,13 +65,13 @@ def digest_of(secret: str) -> bytes:
 class Tokens:
     """All known tokens: those given by the caller, and those of a file.
 
-    If the file becomes unreadable or wrong, an error is logged and the old tokens stay valid, so
-    that a typing mistake locks no client out. An empty file removes all its tokens.
+    If the file cannot be read or is not valid, an error is logged and the old tokens stay valid. So
+    a typing mistake locks no client out. An empty file removes all its tokens.
 
     Raises
     ------
     ConfigurationError
-        If the file cannot be read, or one of its lines makes no sense.
+        If the file cannot be read, or one of its lines is not valid.
     """
 
     def __init__(
