@@ -1,6 +1,6 @@
 """What the page needs to change a pool: whether it may, and what other quotas would cost.
 
-The changes themselves go through the HTTP API, as those of every other client.
+The page sends the changes through the HTTP API, like any other client.
 """
 
 import asyncio
@@ -98,7 +98,7 @@ class Controls:
         return True
 
     async def _price(self, request: Request) -> Response:
-        """Return what each arm's quota would cost, if some quotas were others."""
+        """Return what each arm's quota would cost, if some quotas were changed."""
         self._access.require(request, Right.CONTROL)
         changed = _quotas_in(await read_json(request))
         if self._waiting >= MOST_WAITING:

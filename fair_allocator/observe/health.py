@@ -1,4 +1,4 @@
-"""Answers for probes: whether the loop lives, and whether it serves."""
+"""Answers for probes: whether the loop is alive, and whether it serves."""
 
 import time
 from collections.abc import Callable

@@ -23,8 +23,8 @@ RESTORES: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 
 
 
 FEW: Final = 64
-"""Up to so many values, counting one by one takes no longer than numpy. numpy also gives the
-interpreter away, and the thread of the HTTP server may keep it for some ms."""
+"""Up to so many values, counting one by one takes no longer than numpy. numpy also releases the
+interpreter, and the thread of the HTTP server may keep it for some ms."""
 
 
 class Histogram:
