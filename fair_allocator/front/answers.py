@@ -81,7 +81,7 @@ class Answers:
             asker.future.set_result(None)
 
     def release(self) -> None:
-        """Stop all waits for answers; requests under way still become durable or fail."""
+        """Stop all waits for answers; requests that were sent still become durable or fail."""
         with self._lock:
             waiters = [waiter for file in self._files.values() for waiter in file.waiters]
         for waiter in waiters:
