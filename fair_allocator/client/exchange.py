@@ -22,7 +22,7 @@ LONGEST_RETRY_AFTER: Final = 30.0
 
 BUSY: Final = 429
 FULL: Final = frozenset({"too-many-waiting", "too-many-requests", "no-memory"})
-"""Reasons of a 429 that is the request's answer; after any other one the client asks again."""
+"""With these reasons a 429 is the final answer; after any other 429 the client asks again."""
 AWAY: Final = frozenset({502, 503, 504})
 """Statuses of a server, or of a proxy in front of it, that cannot serve now."""
 
