@@ -86,7 +86,7 @@ def add(subparsers: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Audit the assignments, and print the report."""
     configuration = configuration_of(arguments)
-    # The service may answer an id anew once it has forgotten it.
+    # Once the service has forgotten an id, it may decide a request with this id again.
     window = min(WINDOW, configuration.limits.remembered_per_pool)
     again = None
     heads = _sealed_heads(arguments.verify_key, arguments.seal)
