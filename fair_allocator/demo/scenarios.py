@@ -93,7 +93,7 @@ def wireless(seed: int, requests: int) -> World:
 
     Channels have Rayleigh fading, independent in every slot: the power is the mean signal-to-noise
     ratio (the skill, in dB) times an exponential. The rate is Shannon's, as a part of the radio's
-    maximum of 8 bit/s/Hz. Now and then a user is in the shadow, and cannot be reached.
+    maximum of 8 bit/s/Hz. Sometimes a user is in the shadow, and cannot be reached.
     """
     random = Random(f"wireless {seed}")
 
