@@ -1,4 +1,4 @@
-"""What quotas and a tolerance cost, before anything goes live.
+"""What quotas and a tolerance cost, computed before they are used in production.
 
 Rewards are played as 0 or 1 with the given means. This is the widest possible spread: with finer
 rewards, a learner learns at least as fast.
