@@ -193,7 +193,7 @@ class PoolAudit:
         empty.
         """
         if event.eligible is not None and event.but is not None:
-            self._blame("names both who could take the request and who could not", event.round)
+            self._blame("names both eligible arms and arms that are not eligible", event.round)
         what = "is left out" if event.eligible is None else "is eligible"
         lines = self._lines(event.eligible or event.but or (), event, ledger, what)
         present = []

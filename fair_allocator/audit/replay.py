@@ -308,4 +308,4 @@ def _difference(decided: Mapping[str, Any], published: Mapping[str, Any]) -> str
     names += [name for name in decided if name not in published]
     where = f"pool {published.get('pool')!r}, round {published.get('round')}"
     parts = (f"{n} is {published.get(n)!r}, decided again {decided.get(n)!r}" for n in names[:3])
-    return f"{where}: {'; '.join(parts)}; was the configuration or the seed another?"
+    return f"{where}: {'; '.join(parts)}; did the configuration or the seed change?"

@@ -50,7 +50,7 @@ class Reply:
     headers: Mapping[str, str]
     """The headers, with names in lower case."""
     content: Any
-    """The parsed JSON, None if the body is no JSON."""
+    """The parsed JSON, None if the body is not JSON."""
 
     @classmethod
     def read(cls, status: int, headers: Mapping[str, str], body: bytes) -> "Reply":

@@ -190,7 +190,7 @@ class Streams:
             self._leave(stream, missed)
             if isinstance(error, OffsetGone):
                 raise Problem(
-                    410, "the log no longer holds what was missed", reason="gone"
+                    410, "the log no longer holds the missed records", reason="gone"
                 ) from error
             raise
         return response

@@ -102,7 +102,7 @@ class Controls:
         self._access.require(request, Right.CONTROL)
         changed = _quotas_in(await read_json(request))
         if self._waiting >= MOST_WAITING:
-            raise Problem(429, "too many prices are asked for", headers={"Retry-After": "1"})
+            raise Problem(429, "too many clients ask for prices", headers={"Retry-After": "1"})
         self._waiting += 1
         try:
             loop = asyncio.get_running_loop()
@@ -139,7 +139,7 @@ def _quotas_in(body: bytes) -> dict[str, Any]:
     try:
         content = from_json(body)
     except ValueError as error:
-        raise Problem(400, f"the body is no JSON: {error}") from None
+        raise Problem(400, f"the body is not JSON: {error}") from None
     quotas = content.get("quotas") if isinstance(content, dict) else None
     if not isinstance(quotas, dict):
         raise Problem(422, 'send {"quotas": {arm: quota}}', field="quotas")

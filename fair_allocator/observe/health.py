@@ -47,7 +47,7 @@ class Health:
         """Tell whether the loop turns and its steps succeed; a restore may take longer."""
         observer = self._observer
         if self._monotonic() - observer.beat_at > self._stuck_seconds:
-            return Verdict(False, "the loop does not turn")
+            return Verdict(False, "the loop makes no progress")
         if self._without_success() > self._stuck_seconds and not observer.restoring_now:
             return Verdict(False, "no step has succeeded for too long")
         return Verdict(True, "ok")

@@ -181,7 +181,7 @@ def _apply(shard: Shard, entry: Entry, chain: str, covered: Mapping[int, int]) -
         shard.apply(entry, chain, covered)
     except WRONG as error:
         raise JournalBroken(
-            f"journal {shard.partition}: entry {entry.seq} says what cannot have happened: "
+            f"journal {shard.partition}: entry {entry.seq} is not possible: "
             f"{error!r}; restore the log from a backup, or import an exported state"
         ) from error
 

@@ -126,7 +126,7 @@ class Application:
             raise Problem(400, "there is more than one Host header")
         if not self._access.answers_to(hosts[0] if hosts else ""):
             # DNS rebinding: a foreign page lets its own name point to this server, to read from it.
-            raise Problem(421, "this server is not called by that name: see observe.hosts")
+            raise Problem(421, "this host name is not allowed: see observe.hosts")
         most = self._bounds.body_bytes if scope["method"] == "POST" else 0
         if int(length) > most or (chunked and not most):
             raise Problem(413, f"a body may have {most:,} bytes here")

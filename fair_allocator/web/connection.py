@@ -99,7 +99,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(Problem(405, headers={"Allow": _METHODS}))
         except httptools.HttpParserError:
             if not self._deaf:
-                self._refuse(self._refusal or Problem(400, "this is no HTTP request"))
+                self._refuse(self._refusal or Problem(400, "this is not an HTTP request"))
         if not self._is_answering() and not self._deaf:
             self._head_bytes += len(data)
             if self._head_bytes > self._bounds.head_bytes:
@@ -154,7 +154,7 @@ class Connection(HttpToolsProtocol):
             return
         if self._is_answering():
             self._deaf = True
-            raise ValueError("a request before the last one was answered")
+            raise ValueError("a new request came before the last one was answered")
         super().on_message_begin()
         self._in_head = True
         self._fields = self._fields_bytes = 0

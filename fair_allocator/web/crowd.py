@@ -122,7 +122,7 @@ class Crowd:
         try:
             member.expire()
         except Exception:
-            logger.exception("a connection that took too long is cut")
+            logger.exception("a connection that took too long was closed")
         if member.phase is phase:
             self._cut(member)
 

@@ -121,7 +121,7 @@ class Tokens:
         try:
             self._known = self._given + _read(self._file)
         except ConfigurationError as error:
-            logger.error("%s; the tokens it had before are still good", error)
+            logger.error("%s; the tokens it had before are still valid", error)
         else:
             logger.info("read the tokens of %s again", self._file)
 

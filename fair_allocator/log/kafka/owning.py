@@ -102,7 +102,7 @@ class Owning(Log):
             if self._is_rival():
                 raise
             raise LogUnavailable(
-                f"replaced in group {self._settings.group!r}, joins it anew: perhaps {error}"
+                f"replaced in group {self._settings.group!r}, joins it again: perhaps {error}"
             ) from error
 
     def _is_rival(self) -> bool:
