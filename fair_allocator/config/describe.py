@@ -164,6 +164,6 @@ def _warnings(settings: PoolConfiguration) -> Iterator[str]:
         if settings.reassign:
             yield 'reassign has no effect: only with requests = "any" is a request decided again'
     elif settings.reassign and settings.default_reward is not None:
-        yield "default_reward is never counted: with reassign the request goes to another arm"
+        yield "default_reward is not counted: with reassign the request goes to another arm"
     if settings.bank is not None and settings.rule == "none":
         yield 'bank promises nothing: with rule = "none" no arm is served because it is owed'
