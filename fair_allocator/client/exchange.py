@@ -1,4 +1,4 @@
-"""One call and its answer, with retries where they help; without a transport.
+"""One call and its answer, with retries if they help; without a transport.
 
 A *talk* is a generator. It yields steps: a `Call` to make or a `Pause` to take. The client executes
 each step and sends the outcome to the generator. At the end the generator returns its result. One

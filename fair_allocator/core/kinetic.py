@@ -185,7 +185,7 @@ class LineTournament:
     the error of rounding. `x` only grows; the constructor gets its first value.
 
     A champion that is found twice in a row *reigns*. It is taken out of the tree, and is compared
-    only with the best of the others. This costs O(1), however often its own line changes.
+    only with the best of the others. This costs O(1), even if its own line changes often.
 
     >>> race = LineTournament([(0.0, 3.0), (5.0, 2.0), (9.0, 0.0)], margin=1e-9, x=0.0)
     >>> [race.champion(float(x)) for x in range(7)]

@@ -261,7 +261,7 @@ class Refusal(StrEnum):
     TOO_MANY_REQUESTS = "too-many-requests"
     """The pool takes no more requests at this rate."""
     NO_MEMORY = "no-memory"
-    """The requests of the pool, or of all pools, take as much memory as they may."""
+    """The requests of the pool, or of all pools, already take all the memory that they may take."""
     WAITED_TOO_LONG = "waited-too-long"
     """The request waited for longer than the pool's wait_timeout."""
     NOBODY_LEFT = "nobody-left"

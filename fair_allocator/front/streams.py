@@ -222,7 +222,7 @@ def _is_assignment(record: Record) -> bool:
 
 
 class _EventStream(StreamingResponse):
-    """An answer that calls `leave` when it is over, however it ends."""
+    """An answer that calls `leave` when it is over, even after an error."""
 
     def __init__(self, events: AsyncIterator[bytes], leave: Callable[[], None]) -> None:
         super().__init__(events, headers={"content-type": CONTENT_TYPE})

@@ -44,7 +44,7 @@ class Health:
         self._monotonic = monotonic
 
     def live(self) -> Verdict:
-        """Tell whether the loop turns and its steps succeed; a restore may take longer."""
+        """Tell whether the loop makes progress and its steps succeed; a restore may take longer."""
         observer = self._observer
         if self._monotonic() - observer.beat_at > self._stuck_seconds:
             return Verdict(False, "the loop makes no progress")

@@ -116,7 +116,7 @@ class Service:
         return [n for n, partition in self._owned.items() if partition.restored is None]
 
     def _has_tried(self) -> bool:
-        """Tell whether there was a commit of which the result is not known."""
+        """Tell whether there was a commit whose result is not known."""
         return any(partition.tried for partition in self._owned.values())
 
     # -- the loop -----------------------------------------------------------------------------

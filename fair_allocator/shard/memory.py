@@ -8,7 +8,7 @@ The pools share the limit by a rule for shared buffers, the dynamic threshold: a
 most as much as it leaves free. So one pool takes at most one half of the limit. If n pools take all
 they can, one part of n + 1 equal parts stays free for the others. Pools made on demand share three
 quarters of the limit by the same rule. Without their requests, they take at most one half of the
-limit: a new one is made only while they take at most twice what is free.
+limit: a new one is made only if they take at most twice as much as is free.
 
 The sums follow from the state alone, except that a retired pool counts with its compressed bytes.
 """

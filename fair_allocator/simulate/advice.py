@@ -58,7 +58,7 @@ class Advice:
 
     @property
     def cheap_tolerance(self) -> int | None:
-        """The least tolerance of those tried with which quotas add at most 5 % to UCB1's regret."""
+        """The lowest tried tolerance at which quotas add at most 5 % to UCB1's regret."""
         fair, plain = self.by_tolerance["fair-ucb"], self.by_tolerance["ucb1"]
         for slack, cost in zip(fair.x, fair.mean, strict=True):
             if cost <= 1.05 * plain.mean[0]:

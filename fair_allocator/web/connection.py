@@ -4,7 +4,8 @@ uvicorn has no deadline for a request, and its timer of idle connections starts 
 byte. Here each connection is in the crowd's queue for its phase, and the crowd ends slow ones.
 
 If a client sends a request before the previous one is answered, the connection ends after that
-answer. No client of ours pipelines, and a queue would let a client decide how much memory we use.
+answer. None of our clients sends requests ahead, and with a queue a client could decide how much
+memory we use.
 
 An answer that does not wait for the rest of the body says `Connection: close`. The server then
 reads and discards the rest for a while. To close a socket with unread data would reset the
@@ -39,7 +40,7 @@ _METHODS: Final = "GET, HEAD, POST"
 _LENGTHS: Final = (b"content-length", b"transfer-encoding")
 
 _MOST_COPIED: Final = 65_536
-"""The longest body to copy behind its head; to copy more costs more than a system call."""
+"""The longest body to copy into one buffer with its head; for more, a second call is cheaper."""
 
 
 class Connection(HttpToolsProtocol):

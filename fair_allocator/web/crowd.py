@@ -87,7 +87,7 @@ class Crowd:
         self._lines[Phase.HEAD][member] = self._monotonic()
 
     def move(self, member: Member, phase: Phase) -> None:
-        """Move a connection to a phase; if it is in that phase already, its time goes on."""
+        """Move a connection to a phase; if it is already in that phase, its time is not reset."""
         if member.phase is None or member.phase is phase:
             return
         del self._lines[member.phase][member]

@@ -33,7 +33,7 @@ _DIGEST: Final = "sha256:"
 
 
 class Right(StrEnum):
-    """What a client may do; no right includes another."""
+    """What a client may do. Each right stands alone: none includes another."""
 
     READ = "read"
     """See metrics, pools and assignments."""

@@ -18,7 +18,7 @@ REQUEST_BYTES: Final = RECORD_BYTES + 48_576
 READ_BYTES: Final = 4 * 2**20
 POLL_BYTES: Final = 2**19
 """Most bytes to fetch of a partition at once. Inputs fetch less, so that a flood in one of them
-does not hold up the others for long."""
+does not delay the others for long."""
 
 READ_WAIT_MS: Final = 3
 POLL_WAIT_MS: Final = 100
@@ -111,7 +111,7 @@ class Appended(NamedTuple):
 
 
 class GroupListener(Protocol):
-    """Hears what the group decides. It is called during `GroupReader.poll` and must not raise."""
+    """Receives the decisions of the group, during `GroupReader.poll`. It must not raise."""
 
     def revoking(self) -> None:
         """Prepare to give up all places, though some may come back; commits still work."""
@@ -248,7 +248,7 @@ class Transactions(Protocol):
         """Commit the transaction."""
 
     def close(self) -> None:
-        """Close the connection at once, whatever is under way."""
+        """Close the connection at once, without waiting for a call in progress."""
 
 
 class Writer(Protocol):

@@ -4,7 +4,7 @@ Without transactions a journal may hold records that do not count: those of a co
 writer did not finish, and those of a writer that was taken for dead and came back. So every record
 is framed. Its key says at which offset its commit *begins*, and its number within the commit. If
 the record lies at another offset, somebody wrote in between, and the record is void. This holds for
-every reader, at whatever position it starts. A commit counts if all its frames lie at their
+every reader and every start position. A commit counts if all its frames lie at their
 offsets, up to the frame that ends it.
 
 A new owner of a partition first writes a *claim*. The claim has no content that counts. Its only

@@ -60,7 +60,7 @@ MODES: Final[Mapping[str, type[Commits]]] = dict(
 )
 
 SLICE_SECONDS: Final = 0.05
-"""Longest wait within the client, so that the handler soon hears what the group decides."""
+"""Longest wait within the client, so that the handler soon learns what the group decides."""
 
 JOINING_SECONDS: Final = 0.005
 JOINING_LASTS: Final = 3.0

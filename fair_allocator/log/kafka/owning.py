@@ -1,4 +1,4 @@
-"""Which partitions this instance owns: what the group decides, and how the service hears of it."""
+"""Which partitions this instance owns, as the group decides, and how the service learns of it."""
 
 import logging
 import time

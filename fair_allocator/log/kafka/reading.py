@@ -148,7 +148,7 @@ class Scanner:
             time.sleep(MARKER_PAUSE_SECONDS)
 
     def stored(self, group: GroupReader, places: Sequence[Place]) -> dict[Place, Stored]:
-        """Return what the group has committed, asked for as one of its members.
+        """Return what the group has committed; ask as a member of the group.
 
         Positions may be pending in an open transaction. This waits for its end, as long as a
         broker may take to abort it. The clients themselves only report a timeout.

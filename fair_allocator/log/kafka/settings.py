@@ -29,7 +29,7 @@ class OAuth:
     Attributes
     ----------
     token_url, client_id, client_secret, scope
-        The endpoint that gives tokens to this client, and what the client says there.
+        The endpoint that gives tokens to this client, and the values that the client sends to it.
     ca_file
         The authorities that the endpoint's certificate is checked against; by default the system's.
     token_source
@@ -99,7 +99,7 @@ class KafkaSettings:
     bootstrap_servers
         ``host:port``, several with commas between them.
     topic_prefix
-        What the names of all six topics begin with.
+        The prefix of the names of all six topics.
     group
         The consumer group of all instances that share the work.
     instance

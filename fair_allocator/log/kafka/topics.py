@@ -183,7 +183,7 @@ def stamped_by_brokers(settings: Mapping[str, Mapping[str, str]]) -> frozenset[s
 
 
 def require_keeping(settings: Mapping[str, Mapping[str, str]], names: Mapping[str, str]) -> None:
-    """Refuse topics with settings by which they lose records or do not accept them.
+    """Refuse topics whose settings make them lose or refuse records.
 
     Raises
     ------

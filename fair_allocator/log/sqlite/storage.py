@@ -63,7 +63,7 @@ class Storage(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Make room for another service; releasing twice does no harm."""
+        """Let another service use the log; releasing twice does no harm."""
 
     @abstractmethod
     def open(self, partitions: int | None) -> Store:

@@ -83,7 +83,7 @@ Row = tuple[str, int, bytes | None, bytes | None, Headers, int]
 
 
 class Stream(NamedTuple):
-    """One topic's partition: what it holds, and how far it was dealt with."""
+    """One topic's partition: which records it holds, and up to where they are committed."""
 
     start: int
     next: int
@@ -121,7 +121,7 @@ class Door:
 
 
 class Store:
-    """The log's tables behind a door, for any number of threads.
+    """The log's tables, reached through a `Door`; any number of threads may use it.
 
     It creates them with `partitions` if there are none. Otherwise the number must be the same, and
     None accepts any.
@@ -397,7 +397,7 @@ class Store:
         return Record(topic, partition, id - base, key, value, timestamp, headers)
 
     def scan(self, topic: str, partition: int, start: int, stop: int) -> Iterator[Record]:
-        """Yield records of a range that exists, holding the connection only now and then."""
+        """Yield records of a range that exists; release the connection between reads."""
         while start < stop:
             records = self.read(topic, partition, start, stop)
             yield from records

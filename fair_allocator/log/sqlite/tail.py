@@ -85,7 +85,7 @@ class Tail:
 
 
 def _shares(backlog: Mapping[Place, int], limit: int) -> dict[Place, int]:
-    """Divide the limit evenly; the rest that short backlogs leave goes to the longer ones."""
+    """Divide the limit evenly; if short backlogs leave a rest, it goes to the longer ones."""
     shares = dict.fromkeys(backlog, 0)
     for rank, name in enumerate(sorted(backlog, key=backlog.__getitem__)):
         shares[name] = min(backlog[name], -(-limit // (len(backlog) - rank)))

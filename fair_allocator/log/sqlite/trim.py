@@ -23,7 +23,7 @@ _value = attrgetter("value")
 
 
 def cost(records: Iterable[Record | Outgoing]) -> int:
-    """Return how much the log grows by records, roughly, in bytes."""
+    """Return about how many bytes these records add to the log."""
     values = [*map(_value, records)]
     return ROW_BYTES * len(values) + sum(map(len, filter(None, values)))
 

@@ -14,9 +14,9 @@ from fair_allocator.log.kafka.confluent.common import as_error, translated
 from fair_allocator.log.kafka.driver import Appended, Membership, Place, Stored, Unreachable
 
 STORING_SECONDS: Final = 1.0
-"""How long the group's coordinator may take at first. After that we start over: if it is dead, the
-client may wait for ever (see `bounded`), and a producer goes on asking the coordinator that it
-knows, though the group has another one. Only a new producer looks for it."""
+"""How long the group's coordinator may take at first. After that we start over. If the coordinator
+is dead, the client may wait for ever (see `bounded`). A producer also keeps asking the coordinator
+that it knows, even if the group has a new one. Only a new producer looks for the new one."""
 
 _DROPPED: Final = (KafkaError._PURGE_INFLIGHT, KafkaError._PURGE_QUEUE)
 
