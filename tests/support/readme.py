@@ -86,4 +86,4 @@ def first_answer(python: str | Path, folder: Path) -> str:
     said, here = folder / "said.txt", environment(FAIR_ALLOCATOR_OBSERVE__PORT=port)
     with running([python, "-m", "fair_allocator", *arguments], said, here):
         awaited(lambda: fetched(f"http://127.0.0.1:{port}/readyz"), "the service is ready", said)
-        return played("curl", "--silent", *asked, folder=folder, variables=here)
+        return played("curl", *asked, folder=folder, variables=here)
