@@ -35,7 +35,7 @@ class Answers:
     # -- on the server's thread ---------------------------------------------------------------
 
     def attach(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        """Complete futures on this event loop from now on; None when the loop ends."""
+        """Complete futures on this event loop from now on; pass None when the loop ends."""
         self._loop = loop
 
     def receipt(self) -> Receipt:

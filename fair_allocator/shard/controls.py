@@ -92,7 +92,7 @@ class Controlling(Deciding):
         )
 
     def _on_demand(self, name: str, request_bytes: int) -> HostedPool:
-        """Make a pool that a request of this size names and nobody has configured."""
+        """Make a pool from the template, for a request of this size that names a new pool."""
         if self.settings.template is None:
             raise Unusable(
                 Refusal.UNKNOWN_POOL,
