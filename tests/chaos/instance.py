@@ -21,12 +21,17 @@ TRY_AGAIN: Final = 69
 """The exit code by which a service asks its supervisor to start it again."""
 
 
-def eventually(condition: Callable[[], bool], what: str, patience: float | None = None) -> None:
-    """Wait for a condition."""
+def eventually(
+    condition: Callable[[], bool],
+    what: str,
+    patience: float | None = None,
+    pause: float = 0.02,
+) -> None:
+    """Wait for a condition, with a pause before it is asked for again."""
     limit = deadline(patience or PATIENCE_SECONDS)
     while not condition():
         require(time.monotonic() < limit, "not in time:", what)
-        time.sleep(0.02)
+        time.sleep(pause)
 
 
 class Instance:

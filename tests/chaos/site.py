@@ -235,7 +235,8 @@ class Site:
 
     def settle(self) -> None:
         """Wait until all inputs are sent and committed."""
-        eventually(self._settled, "all inputs are committed", 2 * PATIENCE_SECONDS)
+        # Each question takes a new connection, and work of the broker that the services wait for.
+        eventually(self._settled, "all inputs are committed", 2 * PATIENCE_SECONDS, pause=0.25)
 
     def _settled(self) -> bool:
         self.supervise()

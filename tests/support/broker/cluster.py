@@ -38,6 +38,8 @@ share.coordinator.state.topic.min.isr=2
 WHOLE_SECONDS: Final = 120.0
 FAILOVER_SECONDS: Final = 30.0
 ASK_SECONDS: Final = 5.0
+PAUSE_SECONDS: Final = 0.3
+"""Between two questions. Each takes new connections, and work of the brokers that are starting."""
 
 
 class JavaCluster:
@@ -109,7 +111,7 @@ class JavaCluster:
         """
         began, limit = time.monotonic(), deadline(FAILOVER_SECONDS)
         while time.monotonic() < limit and self._is_led_by(node):
-            time.sleep(0.1)
+            time.sleep(PAUSE_SECONDS)
         return time.monotonic() - began
 
     def _is_led_by(self, node: int) -> bool:
@@ -187,4 +189,4 @@ def _await(is_so: Callable[[], bool], what: str) -> None:
     limit = deadline(WHOLE_SECONDS)
     while not is_so():
         assert time.monotonic() < limit, f"not in time: {what}"
-        time.sleep(0.1)
+        time.sleep(PAUSE_SECONDS)
