@@ -61,11 +61,12 @@ class Among:
         named, away = self.named, self.away
         if named is not None:
             return len(named)
-        absent = len(away)
-        for arm in self.extra:
-            if arm not in away:
-                absent += 1
-        return self.size - absent
+        size = self.size - len(away) - len(self.extra)
+        if away:
+            for arm in self.extra:
+                if arm in away:  # it was subtracted twice
+                    size += 1
+        return size
 
     def __contains__(self, arm: int) -> bool:
         named = self.named
@@ -77,6 +78,8 @@ class Among:
     def __iter__(self) -> Iterator[int]:
         if self.named is not None:
             return iter(self.named)
+        if not self.away and not self.extra:
+            return iter(range(self.size))
         absent = self.away | self.extra
         return iter([arm for arm in range(self.size) if arm not in absent])
 

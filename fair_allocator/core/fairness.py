@@ -149,14 +149,17 @@ class Fairness:
 
     def serve(self, eligible: Among, clock: int, slots: int) -> list[int]:
         """Return the arms that a request must serve, if requests may name arms and slots."""
+        if self.rule == "none":
+            return []
         return self._served_by(clock).serve(eligible, clock, slots)
 
-    def count(
-        self, eligible: Among, clock: int, slots: int, forced: list[int], chosen: list[int]
-    ) -> int:
-        """Count a request that may name arms and slots; return the pool's clock after it."""
+    def count(self, eligible: Among, clock: int, slots: int, pulled: list[int], forced: int) -> int:
+        """Count a request that may name arms and slots; return the pool's clock after it.
+
+        The first `forced` arms of `pulled` had to be served. The learner chose the others.
+        """
         general = self._served_by(clock)
-        return general.count(eligible, clock, slots, forced, chosen, self.bank)
+        return general.count(eligible, clock, slots, pulled, forced, self.bank)
 
     def leave(self, arm: int, clock: int) -> None:
         """Stop the clock of an arm that goes away."""
