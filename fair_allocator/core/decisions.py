@@ -208,20 +208,23 @@ class Decisions(Rewards):
         """Return the decision of a request that these arms could take."""
         fairness, arms, round = self._fairness, self._arms, self.rounds + 1
         among = eligible
-        filled = min(wanted, len(eligible))
+        filled = 1 if wanted == 1 else min(wanted, len(eligible))
         forced = fairness.serve(eligible, self._clock, filled)
         if self._caps is not None:
             filled, forced, full = self._within_caps(self._caps, eligible, filled, forced)
             if full:
                 among = eligible.without(full)
+        self._among = eligible
+        if filled == 1 and not forced:
+            arm, propensity = self._proposals.one(arms, round, among)
+            return Assignment(
+                request_id, arms.names[arm], round, fairness.epoch, "learner", propensity
+            )
         chosen: list[Choice] = []
-        if not forced and filled == 1:
-            chosen.append(self._proposals.one(arms, round, among))
-        elif len(forced) < filled:
+        if len(forced) < filled:
             if forced:
                 among = among.without(forced)
             chosen = self._proposals.several(arms, round, among, filled - len(forced))
-        self._among = eligible
         return self._answer(request_id, round, fairness.epoch, forced, chosen)
 
     def _within_caps(

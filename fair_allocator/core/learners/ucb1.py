@@ -44,8 +44,9 @@ class UCB1(Learner):
         super().begin(arms, draws)
         self._unknown = Unknown(arms)
         self._tree: LineTournament | None = None
-        # Changes of an arm between two choices are handled once, at the next choice.
-        self._changed = {a for a in range(len(arms)) if arms.observed[a] or arms.pending[a]}
+        # Changes of an arm between two choices are handled once, at the next choice. Without a
+        # tree only an expired reward counts: the arm may have no rewards again.
+        self._changed: set[int] = set()
 
     def choose(self, round: int, among: Among | None = None) -> Choice:
         # Times 1.0, because compiled code computes roots and logarithms only of floats.
@@ -160,14 +161,16 @@ class UCB1(Learner):
         # An away arm leaves the tree when it comes up in a search. This brings it back.
         if here:
             self._unknown.back(arm)
-            if self.arms.observed[arm] or self.arms.pending[arm]:
+            if self._tree is not None and (self.arms.observed[arm] or self.arms.pending[arm]):
                 self._changed.add(arm)
 
     def assigned(self, arm: int, assignment: Assignment) -> None:  # noqa: ARG002
-        self._changed.add(arm)
+        if self._tree is not None:
+            self._changed.add(arm)
 
     def observed(self, arm: int, assignment: Assignment, reward: float) -> None:  # noqa: ARG002
-        self._changed.add(arm)
+        if self._tree is not None:
+            self._changed.add(arm)
 
     def expired(self, arm: int, assignment: Assignment) -> None:  # noqa: ARG002
         self._changed.add(arm)
