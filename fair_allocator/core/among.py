@@ -76,17 +76,21 @@ class Among:
         return place < len(named) and named[place] == arm
 
     def __iter__(self) -> Iterator[int]:
-        if self.named is not None:
-            return iter(self.named)
-        if not self.away and not self.extra:
-            return iter(range(self.size))
-        absent = self.away | self.extra
-        return iter([arm for arm in range(self.size) if arm not in absent])
+        return iter(self.listed())
 
     def __repr__(self) -> str:
         if self.named is not None:
             return f"Among({self.size}, named={self.named})"
         return f"Among({self.size}, away={self.away}, extra={self.extra})"
+
+    def listed(self) -> list[int]:
+        """Return the arms in ascending order, as a list. Do not change it."""
+        if self.named is not None:
+            return self.named
+        away, extra = self.away, self.extra
+        if not away and not extra:
+            return list(range(self.size))
+        return [arm for arm in range(self.size) if arm not in away and arm not in extra]
 
     def copy(self) -> "Among":
         """Return a copy, for code that may change the set."""

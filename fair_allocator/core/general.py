@@ -118,10 +118,9 @@ class General(Deadlines):
         arms, size, heap, keys = self._arms, self._size, self._heap, self._keys
         backlog = self._away
         if self._backlog:
-            for arm in left_out:
-                if arm in self._backlog:
-                    level, rise = self._backlog[arm]
-                    backlog += level + rise * clock
+            for arm in self._held(left_out):
+                level, rise = self._backlog[arm]
+                backlog += level + rise * clock
         first: list[int] = []
         aside: list[int] = []
         while heap and len(first) < slots:
@@ -269,8 +268,11 @@ class General(Deadlines):
         touched: list[int] = []
         for arm in left_out:
             missed[arm] += slots
-        if self._backlog or self._all is not None:
-            touched = [arm for arm in (*left_out, *pulled) if self._is_in_heap(arm)]
+        if self._all is not None:
+            touched = [*left_out, *pulled]
+        elif self._backlog:
+            touched = self._held(left_out)
+            touched += [arm for arm in pulled if arm in self._backlog]
         if slots > 1:
             touched += self._limit_to_one(self._steep(left_out, slots), slots)
         for slot in range(clock + 1, clock + slots + 1):
@@ -282,8 +284,12 @@ class General(Deadlines):
                         touched.append(arm)
         return touched
 
-    def _is_in_heap(self, arm: int) -> bool:
-        return self._all is not None or arm in self._backlog
+    def _held(self, some: set[int]) -> list[int]:
+        """Return the arms of a set whose z is positive. There are few such arms in the pool."""
+        held = self._backlog
+        if len(held) < len(some):
+            return [arm for arm in held if arm in some]
+        return [arm for arm in some if arm in held]
 
     def _steep(self, left_out: set[int], slots: int) -> list[int]:
         """Return the eligible arms that so many slots would entitle to more than one pull."""

@@ -135,7 +135,7 @@ class Assignment:
     @property
     def arms(self) -> tuple[str, ...]:
         """The arms of the request; arms that fairness forced come first."""
-        return (self.arm, *[pick.arm for pick in self.others]) if self.others else (self.arm,)
+        return tuple([pick.arm for pick in self.picks]) if self.others else (self.arm,)
 
     def pick(self, arm: str) -> "Assignment | None":
         """Return the assignment of one arm, None if the request was not given to it."""
