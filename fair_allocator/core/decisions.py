@@ -321,7 +321,7 @@ class Decisions(Rewards):
             first.others = tuple(picks[1:])
         return first
 
-    # -- who could take it, for those who write it down ---------------------------------------
+    # -- the eligible arms, for callers that record them --------------------------------------
 
     def proposed_among(self) -> Among:
         """Return the arms that could take the last proposed request."""
