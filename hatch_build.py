@@ -27,6 +27,7 @@ COMPILED: Final = (
     "fair_allocator/core/among.py",
     "fair_allocator/core/arms.py",
     "fair_allocator/core/caps.py",
+    "fair_allocator/core/deadlines.py",
     "fair_allocator/core/decisions.py",
     "fair_allocator/core/draws.py",
     "fair_allocator/core/fairness.py",

@@ -61,11 +61,12 @@ class Among:
         named, away = self.named, self.away
         if named is not None:
             return len(named)
-        absent = len(away)
-        for arm in self.extra:
-            if arm not in away:
-                absent += 1
-        return self.size - absent
+        size = self.size - len(away) - len(self.extra)
+        if away:
+            for arm in self.extra:
+                if arm in away:  # it was subtracted twice
+                    size += 1
+        return size
 
     def __contains__(self, arm: int) -> bool:
         named = self.named
@@ -75,15 +76,21 @@ class Among:
         return place < len(named) and named[place] == arm
 
     def __iter__(self) -> Iterator[int]:
-        if self.named is not None:
-            return iter(self.named)
-        absent = self.away | self.extra
-        return iter([arm for arm in range(self.size) if arm not in absent])
+        return iter(self.listed())
 
     def __repr__(self) -> str:
         if self.named is not None:
             return f"Among({self.size}, named={self.named})"
         return f"Among({self.size}, away={self.away}, extra={self.extra})"
+
+    def listed(self) -> list[int]:
+        """Return the arms in ascending order, as a list. Do not change it."""
+        if self.named is not None:
+            return self.named
+        away, extra = self.away, self.extra
+        if not away and not extra:
+            return list(range(self.size))
+        return [arm for arm in range(self.size) if arm not in away and arm not in extra]
 
     def copy(self) -> "Among":
         """Return a copy, for code that may change the set."""

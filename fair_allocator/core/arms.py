@@ -197,7 +197,9 @@ class Arms:
 
     def own(self, arm: int, clock: int) -> int:
         """Return the arm's own clock when the pool's clock shows `clock`."""
-        return self.away[arm] if arm in self.away else clock - self.missed[arm]
+        if self.away and arm in self.away:
+            return self.away[arm]
+        return clock - self.missed[arm]
 
     def leave_clock(self, arm: int, clock: int) -> None:
         """Stop the own clock of an arm that is asleep or busy."""
@@ -248,6 +250,8 @@ class Arms:
     def shortfall(self, arm: int, clock: int) -> int:
         """Return ``floor(entitled) - pulls``. A value above the bound is a violation."""
         unit, slope, own = self.unit[arm], self.slope[arm], self.own(arm, clock)
+        if own < SMALL:
+            return (self.base[arm] + slope * own) // unit - self.pulls[arm]
         rest = (self.base[arm] + slope * (own % unit)) // unit
         return slope * (own // unit) + rest - self.pulls[arm]
 

@@ -56,7 +56,11 @@ class Decisions(Rewards):
         known = self._requests.known.get(request_id)
         if known is not None:
             return known.repeated()
-        if self._presence is None and eligible is None and type(slots) is int and slots == 1:
+        presence = self._presence
+        if presence is not None:
+            made = self._propose_any(presence, request_id, eligible, slots)
+            self._count_any(made, self._among, "")
+        elif eligible is None and type(slots) is int and slots == 1:
             made = self._propose_plain(request_id)
             self._count_plain(made)
         else:
@@ -78,7 +82,9 @@ class Decisions(Rewards):
             return known.repeated()
         presence = self._presence
         if presence is not None:
-            return self._propose_any(presence, request, known)
+            if known is not None:
+                return self._propose_again(presence, request, known)
+            return self._propose_any(presence, request.request_id, request.eligible, request.slots)
         _refuse_more_than_plain(request)
         return self._propose_plain(request.request_id)
 
@@ -185,35 +191,55 @@ class Decisions(Rewards):
     # -- requests that may name arms and slots ------------------------------------------------
 
     def _propose_any(
-        self, presence: Presence, request: Request, known: Assignment | None
+        self, presence: Presence, request_id: str, eligible: Any, slots: Any
     ) -> Assignment:
         self._refuse_nested()
-        fairness, arms, clock = self._fairness, self._arms, self._clock
-        wanted = _slots_of(request)
-        if known is None:
-            eligible = presence.eligible(request.eligible)
-        else:
-            eligible = self._not_given(presence, request, known)
-            wanted = 1
-        size = len(eligible)
-        filled = min(wanted, size)
-        full: set[int] = set()
+        wanted = _slots_of(slots)
+        return self._propose_among(presence.eligible(eligible), request_id, wanted)
+
+    def _propose_again(self, presence: Presence, request: Request, known: Assignment) -> Assignment:
+        """Return the decision of a request that needs another arm."""
+        self._refuse_nested()
+        _slots_of(request.slots)
+        eligible = self._not_given(presence, request, known)
+        return self._propose_among(eligible, request.request_id, 1)
+
+    def _propose_among(self, eligible: Among, request_id: str, wanted: int) -> Assignment:
+        """Return the decision of a request that these arms could take."""
+        fairness, arms, round = self._fairness, self._arms, self.rounds + 1
+        among = eligible
+        filled = 1 if wanted == 1 else min(wanted, len(eligible))
+        forced = fairness.serve(eligible, self._clock, filled)
+        if self._caps is not None:
+            filled, forced, full = self._within_caps(self._caps, eligible, filled, forced)
+            if full:
+                among = eligible.without(full)
+        self._among = eligible
+        if filled == 1 and not forced:
+            arm, propensity = self._proposals.one(arms, round, among)
+            return Assignment(
+                request_id, arms.names[arm], round, fairness.epoch, "learner", propensity
+            )
+        chosen: list[Choice] = []
+        if len(forced) < filled:
+            if forced:
+                among = among.without(forced)
+            chosen = self._proposals.several(arms, round, among, filled - len(forced))
+        return self._answer(request_id, round, fairness.epoch, forced, chosen)
+
+    def _within_caps(
+        self, caps: Caps, eligible: Among, filled: int, forced: list[int]
+    ) -> tuple[int, list[int], set[int]]:
+        """Return how many slots can be filled, the arms to serve, and those at their cap."""
         while True:
-            forced = [] if fairness.rule == "none" else fairness.serve(eligible, clock, filled)
-            if self._caps is not None:
-                full = self._caps.reached(eligible, clock, filled).difference(forced)
-            takers = size - len(full)
+            full = caps.reached(eligible, self._clock, filled).difference(forced)
+            takers = len(eligible) - len(full)
             if takers >= filled:
-                break
+                return filled, forced, full
             filled = takers
             if not filled:
                 raise NobodyFree("every eligible arm is asleep, busy or at its cap")
-        chosen: list[Choice] = []
-        if len(forced) < filled:
-            among = eligible.without([*forced, *full]) if forced or full else eligible
-            chosen = self._proposals.several(arms, self.rounds + 1, among, filled - len(forced))
-        self._among = eligible
-        return self._answer(request.request_id, self.rounds + 1, fairness.epoch, forced, chosen)
+            forced = self._fairness.serve(eligible, self._clock, filled)
 
     def _not_given(self, presence: Presence, request: Request, known: Assignment) -> Among:
         """Return the eligible arms that have not been given this request yet."""
@@ -232,26 +258,12 @@ class Decisions(Rewards):
         self.rounds = round = self.rounds + 1
         if fairness.epoch != self._peak_epoch:
             self._peak, self._gap, self._peak_epoch = 0, 0, fairness.epoch
-        picks = made.picks
-        forced: list[int] = []
-        free: list[int] = []
-        for pick in picks:
-            arm = arms.index[pick.arm]
-            if pick.reason == "fairness":
-                forced.append(arm)
-                arms.forced[arm] += 1
-            else:
-                free.append(arm)
-            shortfall = arms.shortfall(arm, passed)
-            if shortfall > self._peak:
-                self._raise_peak(shortfall)
-            gap = passed - arms.missed[arm] - arms.last[arm]
-            if gap > self._gap and arms.slope[arm]:
-                self._gap = gap
-            arms.pending[arm] += 1
-        pulled = forced + free if forced else free
+        pulled: list[int] = []
+        forced = self._count_pick(made, passed, pulled)
+        for pick in made.others:
+            forced += self._count_pick(pick, passed, pulled)
         filled = len(pulled)
-        self._clock = clock = fairness.count(eligible, passed, filled, forced, free)
+        self._clock = clock = fairness.count(eligible, passed, filled, pulled, forced)
         if instead_of:
             first = self._requests.known[made.request_id]
             self._requests.replace(first, made, instead_of)
@@ -263,33 +275,51 @@ class Decisions(Rewards):
         if self._caps is not None:
             self._caps.count(eligible, pulled, clock, filled)
         try:
-            for place, pick in enumerate(picks):
-                self._learner.assigned(pulled[place], pick)
+            self._learner.assigned(pulled[0], made)
+            for place, pick in enumerate(made.others):
+                self._learner.assigned(pulled[place + 1], pick)
         except Exception:
             self._proposals.failed()
         if presence is not None:
-            presence.moved.clear()
+            if presence.moved:
+                presence.moved.clear()
             if presence.limits():
                 for arm in pulled:
                     self._settle_presence(arm)
         if fairness.changing:
             fairness.advance(clock, round + 1)
 
+    def _count_pick(self, pick: Assignment, passed: int, pulled: list[int]) -> int:
+        """Count one arm of a request, and add it to `pulled`; return 1 if it was forced, or 0."""
+        arms = self._arms
+        arm = arms.index[pick.arm]
+        pulled.append(arm)
+        shortfall = arms.shortfall(arm, passed)
+        if shortfall > self._peak:
+            self._raise_peak(shortfall)
+        gap = passed - arms.missed[arm] - arms.last[arm]
+        if gap > self._gap and arms.slope[arm]:
+            self._gap = gap
+        arms.pending[arm] += 1
+        if pick.reason != "fairness":
+            return 0
+        arms.forced[arm] += 1
+        return 1
+
     def _answer(
         self, request_id: str, round: int, epoch: int, forced: list[int], chosen: list[Choice]
     ) -> Assignment:
         """Return the picks of a request as one answer; picks that fairness forced come first."""
-        names, picks = self._arms.names, [(arm, CERTAIN) for arm in forced] + chosen
-        others: list[Assignment] = []
-        for place in range(1, len(picks)):
-            arm, propensity = picks[place]
-            why: Reason = "fairness" if place < len(forced) else "learner"
-            others.append(Assignment(request_id, names[arm], round, epoch, why, propensity))
-        arm, propensity = picks[0]
-        reason: Reason = "fairness" if forced else "learner"
-        return Assignment(
-            request_id, names[arm], round, epoch, reason, propensity, False, tuple(others)
-        )
+        names = self._arms.names
+        picks = [
+            Assignment(request_id, names[arm], round, epoch, "fairness", CERTAIN) for arm in forced
+        ]
+        for arm, propensity in chosen:
+            picks.append(Assignment(request_id, names[arm], round, epoch, "learner", propensity))
+        first = picks[0]
+        if len(picks) > 1:
+            first.others = tuple(picks[1:])
+        return first
 
     # -- the eligible arms, for callers that record them --------------------------------------
 
@@ -358,17 +388,18 @@ class Decisions(Rewards):
         return self._presence, index
 
 
-def _slots_of(request: Request) -> int:
-    """Return how many arms a request wants. Most want one, so this is checked first."""
-    slots = request.slots
-    if type(slots) is int and slots == 1:
-        return 1
+def _slots_of(slots: Any) -> int:
+    """Return how many arms a request wants."""
+    if type(slots) is int:
+        wanted: int = slots
+        if 0 < wanted <= MAX_SLOTS:
+            return wanted
     return parse_whole(slots, "slots", 1, MAX_SLOTS, InvalidRequest)
 
 
 def _refuse_more_than_plain(request: Request) -> None:
     """Refuse a request that names arms, wants several slots, or replaces an arm."""
-    if _slots_of(request) > 1 or request.eligible is not None or request.instead_of:
+    if _slots_of(request.slots) > 1 or request.eligible is not None or request.instead_of:
         raise InvalidRequest(
             "this pool takes plain requests only: any arm, one slot; "
             "use requests='any' to name eligible arms or slots, also by reconfigure"

@@ -41,12 +41,12 @@ Listener = Callable[[Epoch], None]
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Wish:
-    """A pool's configuration: its quotas, tolerance, rule, kind of requests and bank.
+    """A pool's configuration, apart from its quotas: tolerance, rule, kind of requests and bank.
 
     `choice` is the rule as configured, such as "auto". `rule` is the rule that this stands for.
     """
 
-    __slots__ = ("bank", "choice", "quotas", "requests", "rule", "tolerance")
+    __slots__ = ("bank", "choice", "requests", "rule", "tolerance")
 
     def __init__(
         self,
@@ -56,7 +56,6 @@ class Wish:
         requests: object,
         bank: int | None,
     ) -> None:
-        self.quotas = quotas
         self.tolerance = tolerance
         self.choice = one_of(choice, "rule", CHOICES)
         self.requests = one_of(requests, "requests", REQUESTS)
@@ -71,7 +70,15 @@ class Fairness:
     It calls `on_epoch` whenever something new comes into force.
     """
 
-    def __init__(self, arms: Arms, wish: Wish, rule: str, bound: int, epoch: int) -> None:
+    def __init__(
+        self,
+        arms: Arms,
+        quotas: Sequence[Fraction],
+        wish: Wish,
+        rule: str,
+        bound: int,
+        epoch: int,
+    ) -> None:
         self.rule = rule
         self.bound = bound
         self.epoch = epoch
@@ -79,19 +86,21 @@ class Fairness:
         self._arms = arms
         self._on_epoch: Listener | None = None
         self._pause = 0
-        self._want(arms, wish)
+        self._want(arms, quotas, wish)
 
     @classmethod
-    def begun(cls, arms: Arms, wish: Wish, on_epoch: Listener | None) -> "Fairness":
+    def begun(
+        cls, arms: Arms, quotas: Sequence[Fraction], wish: Wish, on_epoch: Listener | None
+    ) -> "Fairness":
         """Make the fairness of a new pool."""
-        fairness = cls(arms, wish, wish.rule, 0, 0)
+        fairness = cls(arms, quotas, wish, wish.rule, 0, 0)
         fairness.bound = fairness.allowed
         fairness._renew()
         fairness._on_epoch = on_epoch
         fairness._announce(fairness._admit(0), 0, 1)
         return fairness
 
-    def _want(self, arms: Arms, wish: Wish) -> None:
+    def _want(self, arms: Arms, quotas: Sequence[Fraction], wish: Wish) -> None:
         """Note what is wanted, and which parts of it are not in force yet."""
         self._arms = arms
         self.wish = wish
@@ -99,7 +108,7 @@ class Fairness:
         tolerance = wish.tolerance
         self.allowed = tolerance.numerator // tolerance.denominator
         self._wanted = {
-            arm: quota for arm, quota in enumerate(wish.quotas) if not arms.has_quota(arm, quota)
+            arm: quota for arm, quota in enumerate(quotas) if not arms.has_quota(arm, quota)
         }
         self._renew()
 
@@ -149,14 +158,17 @@ class Fairness:
 
     def serve(self, eligible: Among, clock: int, slots: int) -> list[int]:
         """Return the arms that a request must serve, if requests may name arms and slots."""
+        if self.rule == "none":
+            return []
         return self._served_by(clock).serve(eligible, clock, slots)
 
-    def count(
-        self, eligible: Among, clock: int, slots: int, forced: list[int], chosen: list[int]
-    ) -> int:
-        """Count a request that may name arms and slots; return the pool's clock after it."""
+    def count(self, eligible: Among, clock: int, slots: int, pulled: list[int], forced: int) -> int:
+        """Count a request that may name arms and slots; return the pool's clock after it.
+
+        The first `forced` arms of `pulled` had to be served. The learner chose the others.
+        """
         general = self._served_by(clock)
-        return general.count(eligible, clock, slots, forced, chosen, self.bank)
+        return general.count(eligible, clock, slots, pulled, forced, self.bank)
 
     def leave(self, arm: int, clock: int) -> None:
         """Stop the clock of an arm that goes away."""
@@ -228,7 +240,7 @@ class Fairness:
         requests = state.get("requests", "plain")
         tolerance = Fraction(state["tolerance"])
         wish = Wish(quotas, tolerance, state["choice"], requests, wanted_bank)
-        fairness = cls(arms, wish, state["rule"], state["terms"][1], state["epoch"])
+        fairness = cls(arms, quotas, wish, state["rule"], state["terms"][1], state["epoch"])
         fairness.bank = bank
         fairness._renew()
         fairness._pause = state.get("pause", 0)
@@ -238,9 +250,15 @@ class Fairness:
     # -- changes ------------------------------------------------------------------------------
 
     def changed(
-        self, arms: Arms, wish: Wish, clock: int, round: int, on_epoch: Listener
+        self,
+        arms: Arms,
+        quotas: Sequence[Fraction],
+        wish: Wish,
+        clock: int,
+        round: int,
+        on_epoch: Listener,
     ) -> "Fairness":
-        """Return a new fairness for another wish, which has one quota for each arm of `arms`.
+        """Return a new fairness for another wish, with one quota for each arm of `arms`.
 
         `round` is the next round. This object stays as it is. If the change is refused, `arms`
         stays as it is, too. `on_epoch` is called with what is in force afterwards.
@@ -250,9 +268,9 @@ class Fairness:
             raise InvalidPool(
                 "rule 'none' cannot be switched on or off at run time; make a new pool"
             )
-        for arm, quota in enumerate(wish.quotas):
+        for arm, quota in enumerate(quotas):
             arms.check_bend(arm, quota)
-        other = Fairness(arms, wish, self.rule, self.bound, self.epoch)
+        other = Fairness(arms, quotas, wish, self.rule, self.bound, self.epoch)
         other.bank = self.bank
         other._on_epoch = on_epoch
         fallen = other._admit_harmless(clock)

@@ -12,10 +12,8 @@ served in the order of their deadlines, counted in slots of their own. docs/theo
 this keeps every safe state safe.
 
 If a request names a few arms, only these are looked at. If it leaves a few arms out, the pool's
-clock moves for all arms, and only the arms left out are corrected. A heap has the arms with a
-positive z, by deadline. A timing wheel has the others, under the first slot in which their z is
-positive. At times an arm can be owed although its z is not positive. Then a second heap has all
-arms with a quota, by deadline.
+clock moves for all arms, and only the arms left out are corrected. `deadlines` keeps the arms in
+order for this.
 """
 
 from fractions import Fraction
@@ -25,6 +23,7 @@ from typing import Final
 from fair_allocator.core.among import Among
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.compiling import mypyc_attr
+from fair_allocator.core.deadlines import Deadlines
 from fair_allocator.core.forcing import Terms
 from fair_allocator.core.quotas import ONE, scaled
 from fair_allocator.core.safety import NEVER
@@ -34,34 +33,19 @@ MAX_SLOTS: Final = 1_000
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class General:
+class General(Deadlines):
     """The owed arms of a pool whose requests may name arms and slots; updated by each request."""
 
     def __init__(self, arms: Arms, terms: Terms, clock: int) -> None:
-        self._arms = arms
-        self._terms = terms
-        self._size = len(arms)
-        # The positive z of each arm as (level, rise): level + rise * clock, scaled and rounded up.
-        self._backlog: dict[int, tuple[int, int]] = {}
-        self._level = self._rise = self._away = 0  # their sums; `_away` is for away arms
-        self._indexed = False  # whether wheel and heap exist
-        self._wheel: dict[int, list[int]] = {}  # arms by the first slot in which z is positive
-        self._filed: list[int] = []  # the slot of each arm's valid entry on the wheel
-        self._entries = 0  # number of entries on the wheel, outdated ones included
-        self._dirty: set[int] = set()  # arms whose entry on the wheel may be too late
-        self._heap: list[int] = []  # deadlines of arms with a positive z
-        self._keys: dict[int, int] = {}  # the valid entry of each arm in `_heap`
-        self._all: list[int] | None = None  # deadlines of all arms with a quota, once needed
+        super().__init__(arms, terms, clock)
+        self._lowering = terms.bound - terms.tolerance  # above 0 while a lower tolerance waits
         self._least = Fraction(1)  # the least quota above 0
-        large = [a for a in range(len(arms)) if arms.slope[a] * MAX_SLOTS > arms.unit[a]]
         # Arms that a request with several slots could entitle to more than one pull, which is the
-        # limit. Largest quota first.
-        self._large = sorted(large, key=lambda arm: (-arms.quota(arm), arm))
+        # limit. Largest quota first. None until a request wants several slots.
+        self._large: list[int] | None = None
         # Arms without a quota that are still owed from an earlier quota.
         self._without_quota: list[int] = []
         for arm in range(len(arms)):
-            if arms.ahead(arm, clock, terms.bound) > 0:
-                self._add(arm)
             if not arms.slope[arm] and arms.ahead(arm, clock, terms.tolerance) > 0:
                 self._without_quota.append(arm)
 
@@ -78,31 +62,37 @@ class General:
 
     def _look_at_all(self, eligible: list[int], clock: int, slots: int) -> list[int]:
         """Find the owed arms by looking at every eligible arm."""
-        arms, bound = self._arms, self._terms.bound
-        lowering = bound - self._terms.tolerance
-        base, slopes, units = arms.base, arms.slope, arms.unit
-        pulls, missed, held = arms.pulls, arms.missed, self._backlog
+        missed, since = self._arms.missed, self._since
         owed: list[tuple[int, int]] = []
-        backlog = self._level + self._rise * clock
+        backlog = self._level + self._rise * clock if self._backlog else 0
+        # An arm has a positive y only if its z is positive by then, or a lower tolerance waits.
+        then = NEVER if self._lowering else clock + slots
         for arm in eligible:
-            slope, unit = slopes[arm], units[arm]
-            ahead = base[arm] + slope * (clock - missed[arm]) - unit * (pulls[arm] + bound)
-            accrued = slope * slots
-            if accrued > unit:
-                accrued = unit
-            after = ahead + accrued
-            if after + lowering * unit > 0:
-                owed.append((-((ahead - unit) // slope) if slope else NEVER, arm))
-                if ahead > 0:
-                    level, rise = held[arm]
-                    backlog -= level + rise * clock
-                if after > unit:
-                    backlog += scaled(after - unit, unit)
+            if then - missed[arm] >= since[arm]:
+                backlog += self._look_at(arm, clock, slots, owed)
         if backlog >= ONE:
             self._serve_ahead(eligible, owed, backlog, clock, slots)
         if len(owed) > 1:
             owed.sort()
-        return [arm for _, arm in owed[:slots]]
+        return [arm for _, arm in owed[:slots]] if owed else []
+
+    def _look_at(self, arm: int, clock: int, slots: int, owed: list[tuple[int, int]]) -> int:
+        """Add an eligible arm to `owed` if its y is positive; return what it adds to the backlog.
+
+        An arm with a positive z is in the backlog already, with more than stays of it.
+        """
+        arms = self._arms
+        unit, slope = arms.unit[arm], arms.slope[arm]
+        ahead = arms.ahead(arm, clock, self._bound)
+        after = ahead + min(unit, slope * slots)
+        if after + self._lowering * unit <= 0:
+            return 0
+        owed.append((-((ahead - unit) // slope) if slope else NEVER, arm))
+        more = scaled(after - unit, unit) if after > unit else 0
+        if ahead > 0:
+            level, rise = self._backlog[arm]
+            more -= level + rise * clock
+        return more
 
     def _serve_ahead(
         self,
@@ -113,7 +103,7 @@ class General:
         slots: int,
     ) -> None:
         """Add the arms to `owed` that are served ahead of time because of a large backlog."""
-        arms, bound = self._arms, self._terms.bound
+        arms, bound = self._arms, self._bound
         known = {arm for _, arm in owed}
         for arm in eligible:
             slope, unit = arms.slope[arm], arms.unit[arm]
@@ -127,8 +117,8 @@ class General:
         self._index()
         arms, size, heap, keys = self._arms, self._size, self._heap, self._keys
         backlog = self._away
-        for arm in left_out:
-            if arm in self._backlog:
+        if self._backlog:
+            for arm in self._held(left_out):
                 level, rise = self._backlog[arm]
                 backlog += level + rise * clock
         first: list[int] = []
@@ -146,20 +136,20 @@ class General:
             first.append(key)
             if key <= (clock + slots) * size + arm:
                 unit = arms.unit[arm]
-                ahead = arms.ahead(arm, clock, self._terms.bound)
+                ahead = arms.ahead(arm, clock, self._bound)
                 over = ahead + min(unit, arms.slope[arm] * slots) - unit
                 if over > 0:
                     backlog += scaled(over, unit)
         for key in aside:
             heappush(heap, key)
-        if backlog >= ONE or self._terms.bound != self._terms.tolerance:
+        if backlog >= ONE or self._lowering:
             return self._look_further(left_out, clock, slots, backlog)
         for slot in range(clock + 1, clock + slots + 1):
             if slot in self._wheel:
                 first += self._soon(slot, left_out, clock, slots)
         if len(first) > 1:
             first.sort()
-        return [key % size for key in first[:slots]]
+        return [key % size for key in first[:slots]] if first else []
 
     def _look_further(self, left_out: set[int], clock: int, slots: int, backlog: int) -> list[int]:
         """Find the owed arms by deadline among all arms, if an arm with ``y <= 0`` may be owed.
@@ -168,8 +158,7 @@ class General:
         ``1 - r (s - 1)``. So s is below ``1 + (reach + 1) / r``. No arm with a later deadline is
         owed.
         """
-        arms, size, bound = self._arms, self._size, self._terms.bound
-        lowering = bound - self._terms.tolerance
+        arms, size, bound, lowering = self._arms, self._size, self._bound, self._lowering
         heap = self._all
         if heap is None:
             with_quota = [arm for arm in range(size) if arms.slope[arm]]
@@ -195,13 +184,13 @@ class General:
             heappush(heap, key)
         for arm in self._without_quota:
             here = arm not in left_out and arm not in arms.away
-            if len(found) < slots and here and arms.ahead(arm, clock, self._terms.tolerance) > 0:
+            if len(found) < slots and here and arms.ahead(arm, clock, bound - lowering) > 0:
                 found.append(arm)
         return found
 
     def _soon(self, slot: int, left_out: set[int], clock: int, slots: int) -> set[int]:
         """Return the keys of the arms that are owed now, before their z is positive at `slot`."""
-        arms, bound, held = self._arms, self._terms.bound, self._backlog
+        arms, bound, held = self._arms, self._bound, self._backlog
         owed = set()
         for arm in self._wheel[slot]:
             if self._filed[arm] == slot and arm not in left_out and arm not in held:
@@ -217,179 +206,101 @@ class General:
         eligible: Among,
         clock: int,
         slots: int,
-        forced: list[int],
-        chosen: list[int],
+        pulled: list[int],
+        forced: int,
         bank: int | None,
     ) -> int:
-        """Count a request and its pulls; return the pool's clock after it."""
-        arms = self._arms
-        pulls = arms.pulls
-        for arm in forced:
-            pulls[arm] += 1
-        for arm in chosen:
-            pulls[arm] += 1
+        """Count a request and its pulls; return the pool's clock after it.
+
+        The first `forced` arms of `pulled` had to be served. The learner chose the others.
+        """
+        arms, since = self._arms, self._since
+        for arm in pulled:
+            arms.pulls[arm] += 1
+            since[arm] = self._positive_from(arm)
+        touched: list[int] = []
         if eligible.named is not None:
             self._count_named(eligible.named, clock, slots)
-            touched = chosen if bank is not None else []
         else:
-            touched = [*self._move_clock(eligible.extra, clock, slots), *forced, *chosen]
+            touched = self._move_clock(eligible.extra, pulled, clock, slots)
             clock += slots
         if bank is not None:
-            for arm in chosen:
+            for arm in pulled[forced:]:
                 arms.keep_within_bank(arm, clock, slots, bank)
+                since[arm] = self._positive_from(arm)
+                touched.append(arm)
         for arm in touched:
             self._look_again(arm, clock)
         return clock
 
     def _count_named(self, named: list[int], clock: int, slots: int) -> None:
         """Count the slots for a few arms. It is fast for arms without a positive z."""
-        arms, held, bound = self._arms, self._backlog, self._terms.bound
-        slopes, units, bases, missed = arms.slope, arms.unit, arms.base, arms.missed
-        pulls = arms.pulls
+        missed, since, held = self._arms.missed, self._since, self._backlog
+        if slots > 1:
+            self._limit_to_one(named, slots)
         for arm in named:
-            slope, unit = slopes[arm], units[arm]
             missed[arm] = late = missed[arm] - slots
-            if slots > 1 and slope * slots > unit:
-                bases[arm] -= slope * slots - unit
-            claims = unit * (pulls[arm] + bound) - bases[arm]
-            if slope * (clock - late) > claims or (held and arm in held):
+            if clock - late >= since[arm] or (held and arm in held):
                 self._look_again(arm, clock)
         if self._indexed:
             self._dirty.update(named)
 
-    def _move_clock(self, left_out: set[int], clock: int, slots: int) -> set[int]:
-        """Move the clock for all arms except `left_out`; return the arms to update after it."""
+    def _limit_to_one(self, eligible: list[int], slots: int) -> list[int]:
+        """Entitle the arms with large quotas to one pull of a request; return these arms."""
+        arms, limited = self._arms, []
+        for arm in eligible:
+            excess = arms.slope[arm] * slots - arms.unit[arm]
+            if excess > 0:
+                arms.base[arm] -= excess
+                self._since[arm] = self._positive_from(arm)
+                limited.append(arm)
+        return limited
+
+    def _move_clock(
+        self, left_out: set[int], pulled: list[int], clock: int, slots: int
+    ) -> list[int]:
+        """Move the clock for all arms except `left_out`; return the arms to update after it.
+
+        A missed slot or a pull only postpones an arm. So most of these arms need no update.
+        """
         self._index()
-        arms, wheel, filed = self._arms, self._wheel, self._filed
-        touched = set(left_out)
+        missed, wheel, filed = self._arms.missed, self._wheel, self._filed
+        touched: list[int] = []
         for arm in left_out:
-            arms.missed[arm] += slots
+            missed[arm] += slots
+        if self._all is not None:
+            touched = [*left_out, *pulled]
+        elif self._backlog:
+            touched = self._held(left_out)
+            touched += [arm for arm in pulled if arm in self._backlog]
         if slots > 1:
-            for arm in self._large:
-                excess = arms.slope[arm] * slots - arms.unit[arm]
-                if excess <= 0:
-                    break
-                if arm not in left_out and arm not in arms.away:
-                    arms.base[arm] -= excess
-                    touched.add(arm)
+            touched += self._limit_to_one(self._steep(left_out, slots), slots)
         for slot in range(clock + 1, clock + slots + 1):
             if slot in wheel:
                 self._entries -= len(wheel[slot])
                 for arm in wheel.pop(slot):
                     if filed[arm] == slot:
                         filed[arm] = NEVER
-                        touched.add(arm)
+                        touched.append(arm)
         return touched
 
-    def _look_again(self, arm: int, clock: int) -> None:
-        """Update heaps and wheel for an arm after its line or its pulls have changed."""
-        self._remove(arm)
-        if self._arms.ahead(arm, clock, self._terms.bound) > 0:
-            self._add(arm)
-        elif self._indexed:
-            self._file(arm)
-        if self._all is not None and self._arms.slope[arm]:
-            heappush(self._all, self._key(arm))
+    def _held(self, some: set[int]) -> list[int]:
+        """Return the arms of a set whose z is positive. There are few such arms in the pool."""
+        held = self._backlog
+        if len(held) < len(some):
+            return [arm for arm in held if arm in some]
+        return [arm for arm in some if arm in held]
 
-    def leave(self, arm: int, clock: int) -> None:
-        """Stop the clock of an arm that falls asleep or gets busy."""
-        self._remove(arm)
-        self._arms.leave_clock(arm, clock)
-        if self._indexed:
-            self._filed[arm] = NEVER
-        if self._arms.ahead(arm, clock, self._terms.bound) > 0:
-            self._add(arm)
-
-    def come_back(self, arm: int, clock: int) -> None:
-        """Restart the clock of an arm that returns."""
-        self._remove(arm)
-        self._arms.join_clock(arm, clock)
-        self._look_again(arm, clock)
-
-    # -- the arms with a positive z, and the others -------------------------------------------
-
-    def _add(self, arm: int) -> None:
-        """Add an arm whose z is positive."""
+    def _steep(self, left_out: set[int], slots: int) -> list[int]:
+        """Return the eligible arms that so many slots would entitle to more than one pull."""
         arms = self._arms
-        unit, slope = arms.unit[arm], arms.slope[arm]
-        level = rise = 0  # an arm without a quota adds nothing to the backlog
-        if arm in arms.away:
-            if slope:
-                level = scaled(arms.ahead(arm, 0, self._terms.bound), unit)
-                self._away += level
-        else:
-            if slope:
-                claims = unit * (arms.pulls[arm] + self._terms.bound)
-                level = scaled(arms.base[arm] - slope * arms.missed[arm] - claims, unit)
-                rise = scaled(slope, unit)
-            if self._indexed:
-                self._keys[arm] = key = self._key(arm)
-                heappush(self._heap, key)
-        self._backlog[arm] = level, rise
-        self._level += level
-        self._rise += rise
-
-    def _remove(self, arm: int) -> None:
-        """Remove an arm if its z was positive."""
-        if arm in self._backlog:
-            level, rise = self._backlog.pop(arm)
-            self._level -= level
-            self._rise -= rise
-            if arm in self._arms.away:
-                self._away -= level
-            self._keys.pop(arm, None)
-
-    def _key(self, arm: int) -> int:
-        """Return an arm's deadline and its index as one integer."""
-        arms = self._arms
-        slope, unit = arms.slope[arm], arms.unit[arm]
-        if not slope:
-            return NEVER * self._size + arm
-        lacking = unit * (arms.pulls[arm] + self._terms.bound + 1) - arms.base[arm]
-        return (arms.missed[arm] - (-lacking // slope)) * self._size + arm
-
-    def _file(self, arm: int) -> None:
-        """Put an arm on the wheel under the first slot in which its z is positive.
-
-        An earlier entry stays. A pull or a missed slot only postpones an arm, so its old entry is
-        too early. The arm gets a new entry when the slot of the old one comes.
-        """
-        arms = self._arms
-        slope = arms.slope[arm]
-        if slope:
-            claims = arms.unit[arm] * (arms.pulls[arm] + self._terms.bound) - arms.base[arm]
-            since = claims // slope + arms.missed[arm] + 1
-            if since < self._filed[arm]:
-                self._filed[arm] = since
-                self._wheel.setdefault(since, []).append(arm)
-                self._entries += 1
-
-    def _index(self) -> None:
-        """Bring heap and wheel up to date; make them when they are first needed."""
-        arms, size = self._arms, self._size
-        if not self._indexed or self._entries > 4 * size + 64:
-            self._indexed = True
-            self._filed = [NEVER] * size
-            self._wheel = {}
-            self._entries = 0
-            self._dirty = set(range(size))
-            self._make_heap()
-        if self._all is not None and len(self._all) > 4 * size + 64:
-            self._all = None
-        if self._dirty:
-            for arm in self._dirty:
-                if arm not in arms.away:
-                    if arm not in self._backlog:
-                        self._file(arm)
-                    if self._all is not None and arms.slope[arm]:
-                        heappush(self._all, self._key(arm))
-            self._dirty.clear()
-        if len(self._heap) > 4 * len(self._backlog) + 64:
-            self._make_heap()
-
-    def _make_heap(self) -> None:
-        """Rebuild the heap without outdated entries."""
-        here = [arm for arm in self._backlog if arm not in self._arms.away]
-        self._keys = {arm: self._key(arm) for arm in here}
-        self._heap = list(self._keys.values())
-        heapify(self._heap)
+        if self._large is None:
+            large = [a for a in range(self._size) if arms.slope[a] * MAX_SLOTS > arms.unit[a]]
+            self._large = sorted(large, key=lambda arm: (-arms.quota(arm), arm))
+        steep = []
+        for arm in self._large:
+            if arms.slope[arm] * slots <= arms.unit[arm]:
+                break
+            if arm not in left_out and arm not in arms.away:
+                steep.append(arm)
+        return steep

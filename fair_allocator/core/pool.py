@@ -132,10 +132,9 @@ class Pool(Decisions):
         self._requests = Requests(parse_whole(remember, "remember", least=0))
         self._arms = Arms()
         self._arms.join(quotas, 1)
-        wish = Wish(
-            list(quotas.values()), parse_tolerance(tolerance), rule, requests, _parse_bank(bank)
-        )
-        self._fairness = Fairness.begun(self._arms, wish, on_epoch)
+        wanted = list(quotas.values())
+        wish = Wish(wanted, parse_tolerance(tolerance), rule, requests, _parse_bank(bank))
+        self._fairness = Fairness.begun(self._arms, wanted, wish, on_epoch)
         self._caps = Caps(self._arms, shares, 0) if shares else None
         self._presence: Presence | None = _presence(self._arms, requests, (), most)
         self._learner = make_learner(learner)
@@ -175,8 +174,9 @@ class Pool(Decisions):
         quotas = self.quotas if arms is None else parse_shares(arms)
         was, old, clock, round = self._fairness.wish, self._arms, self._clock, self.rounds + 1
         kind = was.requests if requests is None else requests
+        wanted = list(quotas.values())
         wish = Wish(
-            list(quotas.values()),
+            wanted,
             was.tolerance if tolerance is None else parse_tolerance(tolerance),
             was.choice if rule is None else rule,
             kind,
@@ -193,7 +193,7 @@ class Pool(Decisions):
             moved = [old.names[arm] for arm in self._presence.moved]
             presence.moved = {columns.index[name] for name in moved if name in columns.index}
         epochs: list[Epoch] = []
-        fairness = self._fairness.changed(columns, wish, clock, round, epochs.append)
+        fairness = self._fairness.changed(columns, wanted, wish, clock, round, epochs.append)
         new = self._learner if learner is None else make_learner(learner)
         if not _goes_on(self._learner, new, learner):
             stored = stored_form(new)
@@ -268,7 +268,7 @@ class Pool(Decisions):
             "fairness": self._fairness.state(),
             "presence": None if presence is None else presence.state(),
             "caps": [] if caps is None else caps.state(),
-            "learner": self._stored,
+            "learner": dict(self._stored),
             "learned": self._proposals.learned(),
             "requests": self._requests.state(),
         }

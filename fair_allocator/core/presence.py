@@ -75,32 +75,38 @@ class Presence:
         NobodyFree
             If all eligible arms are asleep or busy.
         """
-        arms, away = self._arms, self.away
-        size = len(arms)
+        size, away = len(self._arms.names), self.away
         if names is None:
             among = Among(size, None, away)
-        elif isinstance(names, AllBut):
-            left_out = {arm for arm in self._indices(names.names) if arm not in away}
-            among = Among(size, None, away, left_out)
-            if 2 * len(left_out) > size - len(away):
-                among = Among(size, sorted(self._others(left_out)))
+        elif type(names) is not list and isinstance(names, AllBut):
+            among = self._all_but(self._indices(names.names))
         else:
-            named = self._indices(names)
-            if not named:
-                raise InvalidRequest("eligible must name at least one arm, got none")
-            if away:
-                named = [arm for arm in named if arm not in away]
-            named.sort()
-            for place in range(1, len(named)):
-                if named[place - 1] == named[place]:
-                    named = sorted(set(named))
-                    break
-            among = Among(size, named)
-            if len(named) > FEW and 2 * len(named) > size - len(away):
-                among = Among(size, None, away, self._others(set(named)))
+            among = self._named(self._indices(names))
         if not len(among):
             raise NobodyFree("every eligible arm is asleep or busy")
         return among
+
+    def _all_but(self, left_out: list[int]) -> Among:
+        size, away, extra = len(self._arms.names), self.away, set(left_out)
+        if away:
+            extra -= away
+        if 2 * len(extra) > size - len(away):
+            return Among(size, sorted(self._others(extra)))
+        return Among(size, None, away, extra)
+
+    def _named(self, named: list[int]) -> Among:
+        size, away = len(self._arms.names), self.away
+        if not named:
+            raise InvalidRequest("eligible must name at least one arm, got none")
+        if away:
+            named = [arm for arm in named if arm not in away]
+        if not _is_ascending(named):
+            named.sort()
+            if not _is_ascending(named):
+                named = sorted(set(named))
+        if len(named) > FEW and 2 * len(named) > size - len(away):
+            return Among(size, None, away, self._others(set(named)))
+        return Among(size, named)
 
     def has_others(self, names: Iterable[str] | Any | None, given: set[int]) -> bool:
         """Tell whether a request could go to an arm outside `given`, if all arms were present."""
@@ -122,10 +128,11 @@ class Presence:
         kind = type(names)
         if kind is not list and kind is not tuple and not is_names(names):
             raise InvalidRequest(f"eligible must be a collection of arm names, got {shown(names)}")
-        found: list[int] = []
-        for name in names:
-            arm = index.get(name, -1) if isinstance(name, str) else -1
-            if arm < 0:
+        given: list[Any] = names if kind is list else list(names)
+        found: list[Any] = []  # Any: compiled code then copies the integers without making new ones
+        for name in given:
+            arm: Any = index.get(name) if isinstance(name, str) else None
+            if arm is None:
                 raise InvalidRequest(f"eligible: the pool has no arm {shown(name)}")
             found.append(arm)
         return found
@@ -134,3 +141,13 @@ class Presence:
         """Return everything except the clocks as plain data; the clocks are in `Arms`."""
         moved = {"moved": sorted(self.moved)} if self.moved else {}
         return {"asleep": sorted(self.asleep), "max_open": self.max_open, **moved}
+
+
+def _is_ascending(arms: list[int]) -> bool:
+    """Tell whether each arm has a higher index than the one before it."""
+    last = -1
+    for arm in arms:
+        if arm <= last:
+            return False
+        last = arm
+    return True

@@ -49,10 +49,12 @@ class Proposals:
         """The first fault of each kind, with its traceback if there is one."""
         self._unreported: list[str] = []
 
-    def one(self, arms: Arms, round: int) -> Choice:
-        """Return the learner's choice among all arms."""
+    def one(self, arms: Arms, round: int, among: Among | None = None) -> Choice:
+        """Return the learner's choice of one arm of `among`, or of all arms."""
         if self._ucb1 is not None:
-            return self._ucb1.choose(round)
+            return self._ucb1.choose(round, among)
+        if among is not None:
+            return self.several(arms, round, among, 1)[0]
         self.asking = True
         try:
             choice = self.learner.choose(round)

@@ -130,16 +130,18 @@ class Assignment:
     @property
     def picks(self) -> "tuple[Assignment, ...]":
         """One assignment for each arm, this one first. Forced picks come before the learner's."""
-        return (self, *self.others)
+        return (self, *self.others) if self.others else (self,)
 
     @property
     def arms(self) -> tuple[str, ...]:
         """The arms of the request; arms that fairness forced come first."""
-        return tuple([pick.arm for pick in self.picks])
+        return tuple([pick.arm for pick in self.picks]) if self.others else (self.arm,)
 
     def pick(self, arm: str) -> "Assignment | None":
         """Return the assignment of one arm, None if the request was not given to it."""
-        for pick in self.picks:
+        if self.arm == arm:
+            return self
+        for pick in self.others:
             if pick.arm == arm:
                 return pick
         return None

@@ -65,7 +65,7 @@ class Rewards(Figures):
             self._learner.observed(index, pick, reward)
         except Exception:
             self._proposals.failed()
-        if self._presence is not None:
+        if self._presence is not None and self._presence.limits():
             self._settle_presence(index)
         self._proposals.report()
         return _COUNTED

@@ -12,7 +12,7 @@ from tests.support.learners import DEVIATIONS
 
 def check(among: Among, expected: list[int]) -> None:
     """Check that a set gives the same answer whichever way it is asked."""
-    assert list(among) == expected
+    assert list(among) == among.listed() == expected
     assert len(among) == len(expected)
     assert [arm for arm in range(-2, among.size + 2) if arm in among] == expected
     assert among.mask().dtype == np.bool_

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from fair_allocator import Learner, Pool
+from fair_allocator import AllBut, Learner, Pool
 from fair_allocator.core.admission import ATTEMPTS, Admission
 from fair_allocator.core.arms import Arms
 
@@ -44,6 +44,16 @@ def test_a_backlog_of_arms_that_sleep_does_not_make_every_request_look_at_all_ar
         pool.sleep(str(arm))
     pool.assign("first")  # makes the index
     assert max(looks(pool, f"r{number}") for number in range(50)) < 100
+
+
+@pytest.mark.parametrize("left_out", [False, True])
+def test_only_arms_that_may_be_owed_are_looked_at_closely(left_out: bool) -> None:
+    shares = {str(i): "1/800" for i in range(400)}
+    pool = Pool(shares, tolerance=1, requests="any")
+    some = [str(arm) for arm in range(0, 400, 4)]
+    eligible = AllBut(some) if left_out else some
+    pool.assign("first", eligible)  # makes the index
+    assert max(looks(pool, f"r{number}", eligible) for number in range(50)) < 10
 
 
 def test_a_tolerance_that_comes_down_does_not_either() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from inspect import Parameter, signature
-from typing import Any
+from typing import Any, Final
 
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
@@ -144,10 +144,15 @@ def same_learner(one: Learner, other: Learner) -> bool:
     return type(one) is type(other) and parameters_of(one) == parameters_of(other)
 
 
+_UCB1: Final[dict[str, object]] = {"name": UCB1.name}
+
+
 def stored_form(learner: Learner) -> dict[str, object]:
     """Return the name and parameters from which a learner can be made again."""
     if isinstance(learner, Absent):
         return learner.stored
+    if type(learner) is UCB1:
+        return _UCB1  # shared, because most pools have it
     return {"name": learner.name, **parameters_of(learner)}
 
 

@@ -50,7 +50,7 @@ class LeastPulled:
 
     def __init__(self, arms: Arms) -> None:
         self._arms = arms
-        self._aside: set[int] = set()
+        self._aside: set[int] | None = None  # made when first needed, to save memory
         self._size = len(arms)
         self.heap = [self._entry(arm) for arm in range(len(arms)) if self._holds(arm)]
         heapify(self.heap)
@@ -68,7 +68,7 @@ class LeastPulled:
 
     def back(self, arm: int) -> None:
         """Add an arm that came back."""
-        if arm in self._aside:
+        if self._aside is not None and arm in self._aside:
             self._aside.discard(arm)
             self.add(arm)
 
@@ -95,6 +95,8 @@ class LeastPulled:
             if entry != self._entry(arm) or not self._holds(arm) or (kept and kept[-1] == entry):
                 continue  # an outdated or repeated entry
             if arm in among.away:
+                if self._aside is None:
+                    self._aside = set()
                 self._aside.add(arm)
                 continue
             kept.append(entry)
