@@ -68,7 +68,11 @@ def usual_reward(value: bytes) -> dict[str, Any] | None:
     if event is None or not (_is_name(event.get("request_id")) and _is_name(event.get("pool"))):
         return None
     reward = event.get("value")
-    if type(reward) is not float or not 0.0 <= reward <= 1.0:
+    if not isinstance(reward, float):
+        if type(reward) is not int or not 0 <= reward <= 1:
+            return None
+        event["value"] = float(reward)
+    elif not 0.0 <= reward <= 1.0:
         return None
     if len(event) == 3 or (len(event) == 4 and _is_name(event.get("arm"))):
         return event
@@ -81,15 +85,15 @@ def _object(value: bytes) -> dict[str, Any] | None:
         event = _parse(value)
     except ValueError:
         return None
-    return event if type(event) is dict else None
+    return event if isinstance(event, dict) else None
 
 
 def _is_name(name: object) -> bool:
-    return type(name) is str and 0 < len(name) <= _CHARACTERS
+    return isinstance(name, str) and 0 < len(name) <= _CHARACTERS
 
 
 def _are_names(names: object) -> bool:
-    if type(names) is not list or not 0 < len(names) <= _NAMED:
+    if not isinstance(names, list) or not 0 < len(names) <= _NAMED:
         return False
     for name in names:  # noqa: SIM110  (compiled, a generator is slow)
         if not _is_name(name):

@@ -16,6 +16,7 @@ quoted: Final = encode_basestring
 to_json = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 """Return plain data as JSON."""
 
+_FOLDED: Final = ',"folded":{"requests":'
 _FORCED: Final = ',"reason":"fairness","propensity":1.0,"repeat":false'
 _CHOSEN: Final = ',"reason":"learner","propensity":1.0,"repeat":false'
 """The JSON of a deterministic choice after its epoch."""
@@ -26,6 +27,7 @@ LONGEST_KEPT: Final = 100
 
 _arm_texts: Final[dict[str, str]] = {}
 _number_texts: Final[dict[float, str]] = {}
+_certain_texts: Final[dict[int, str]] = {}
 
 
 def quoted_arm(arm: str) -> str:
@@ -45,6 +47,17 @@ def number(value: float) -> str:
         text = repr(float(value))
         if value and len(_number_texts) < MOST_KEPT:  # 0.0 and -0.0 are equal, their texts are not
             _number_texts[value] = text
+    return text
+
+
+def _certain(epoch: int, forced: bool) -> str:
+    """Return the JSON of a deterministic choice without further fields, after its round."""
+    key = 2 * epoch + 1 if forced else 2 * epoch
+    text = _certain_texts.get(key)
+    if text is None:
+        text = f',"epoch":{epoch}{_FORCED if forced else _CHOSEN}{_FOLDED}'
+        if len(_certain_texts) < MOST_KEPT:
+            _certain_texts[key] = text
     return text
 
 
@@ -81,15 +94,16 @@ def assignment(
     propensity, repeat = made.propensity, made.repeat
     if repeat or type(propensity) is not float or propensity != 1.0:
         again = "true" if repeat else "false"
-        told = f',"reason":"{made.reason}","propensity":{probability(propensity)},"repeat":{again}'
-    elif made.reason == "fairness":
-        told = _FORCED
+        likely = probability(propensity)
+        how = f',"reason":"{made.reason}","propensity":{likely},"repeat":{again}'
+        told = f',"epoch":{made.epoch}{how}{more}{_FOLDED}'
+    elif more:
+        how = _FORCED if made.reason == "fairness" else _CHOSEN
+        told = f',"epoch":{made.epoch}{how}{more}{_FOLDED}'
     else:
-        told = _CHOSEN
-    return (
-        f'{begin}{request_id},"arm":{quoted_arm(made.arm)},"round":{made.round},'
-        f'"epoch":{made.epoch}{told}{more},"folded":{{"requests":{requests}{end}'
-    )
+        told = _certain(made.epoch, made.reason == "fairness")
+    arm = quoted_arm(made.arm)
+    return f'{begin}{request_id},"arm":{arm},"round":{made.round}{told}{requests}{end}'
 
 
 def others(made: Assignment) -> str:
