@@ -51,6 +51,7 @@ COMPILED: Final = (
     "fair_allocator/shard/controls.py",
     "fair_allocator/shard/commits.py",
     "fair_allocator/shard/hosted.py",
+    "fair_allocator/shard/hosting.py",
     "fair_allocator/shard/journal.py",
     "fair_allocator/shard/memory.py",
     "fair_allocator/shard/operations.py",

@@ -13,7 +13,10 @@ def to_bytes(text: str) -> bytes:
     >>> to_bytes("\ud800")
     b'\xed\xa0\x80'
     """
-    return text.encode("utf-8", "surrogatepass")
+    try:
+        return text.encode()  # compiled code is fast at this, and slow with an error handler
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
 
 
 def to_text(data: bytes) -> str:

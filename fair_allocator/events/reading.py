@@ -27,10 +27,8 @@ def read_request(value: bytes) -> dict[str, Any]:
     ValidationError
         If the value is not a valid request.
     """
-    event = _object(value)
-    if event is not None and _is_usual_request(event):
-        return event
-    return _check_request(value)
+    event = usual_request(value)
+    return _check_request(value) if event is None else event
 
 
 def read_reward(value: bytes) -> dict[str, Any]:
@@ -41,10 +39,44 @@ def read_reward(value: bytes) -> dict[str, Any]:
     ValidationError
         If the value is not a valid reward.
     """
+    event = usual_reward(value)
+    return _check_reward(value) if event is None else event
+
+
+def usual_request(value: bytes) -> dict[str, Any] | None:
+    """Return a valid request without optional fields other than arms and slots, else None."""
     event = _object(value)
-    if event is not None and _is_usual_reward(event):
+    if event is None or not (_is_name(event.get("request_id")) and _is_name(event.get("pool"))):
+        return None
+    known = 2
+    if len(event) > 2:
+        if "eligible" in event:
+            known += 1
+            if not _are_names(event["eligible"]):
+                return None
+        if "slots" in event:
+            known += 1
+            slots = event["slots"]
+            if type(slots) is not int or slots < 1:
+                return None
+    return event if len(event) == known else None
+
+
+def usual_reward(value: bytes) -> dict[str, Any] | None:
+    """Return a valid reward without optional fields other than its arm, else None."""
+    event = _object(value)
+    if event is None or not (_is_name(event.get("request_id")) and _is_name(event.get("pool"))):
+        return None
+    reward = event.get("value")
+    if not isinstance(reward, float):
+        if type(reward) is not int or not 0 <= reward <= 1:
+            return None
+        event["value"] = float(reward)
+    elif not 0.0 <= reward <= 1.0:
+        return None
+    if len(event) == 3 or (len(event) == 4 and _is_name(event.get("arm"))):
         return event
-    return _check_reward(value)
+    return None
 
 
 def _object(value: bytes) -> dict[str, Any] | None:
@@ -53,43 +85,15 @@ def _object(value: bytes) -> dict[str, Any] | None:
         event = _parse(value)
     except ValueError:
         return None
-    return event if type(event) is dict else None
-
-
-def _is_usual_request(event: dict[str, Any]) -> bool:
-    """Tell whether this is a valid request without optional fields other than arms and slots."""
-    if not (_is_name(event.get("request_id")) and _is_name(event.get("pool"))):
-        return False
-    known = 2
-    if len(event) > 2:
-        if "eligible" in event:
-            known += 1
-            if not _are_names(event["eligible"]):
-                return False
-        if "slots" in event:
-            known += 1
-            slots = event["slots"]
-            if type(slots) is not int or slots < 1:
-                return False
-    return len(event) == known
-
-
-def _is_usual_reward(event: dict[str, Any]) -> bool:
-    """Tell whether this is a valid reward without optional fields other than its arm."""
-    if not (_is_name(event.get("request_id")) and _is_name(event.get("pool"))):
-        return False
-    value = event.get("value")
-    if type(value) is not float or not 0.0 <= value <= 1.0:
-        return False
-    return len(event) == 3 or (len(event) == 4 and _is_name(event.get("arm")))
+    return event if isinstance(event, dict) else None
 
 
 def _is_name(name: object) -> bool:
-    return type(name) is str and 0 < len(name) <= _CHARACTERS
+    return isinstance(name, str) and 0 < len(name) <= _CHARACTERS
 
 
 def _are_names(names: object) -> bool:
-    if type(names) is not list or not 0 < len(names) <= _NAMED:
+    if not isinstance(names, list) or not 0 < len(names) <= _NAMED:
         return False
     for name in names:  # noqa: SIM110  (compiled, a generator is slow)
         if not _is_name(name):

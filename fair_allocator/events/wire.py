@@ -16,9 +16,49 @@ quoted: Final = encode_basestring
 to_json = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 """Return plain data as JSON."""
 
+_FOLDED: Final = ',"folded":{"requests":'
 _FORCED: Final = ',"reason":"fairness","propensity":1.0,"repeat":false'
 _CHOSEN: Final = ',"reason":"learner","propensity":1.0,"repeat":false'
 """The JSON of a deterministic choice after its epoch."""
+
+MOST_KEPT: Final = 2_000
+LONGEST_KEPT: Final = 100
+"""How many texts are kept, of how many characters: the same names and numbers come all the time."""
+
+_arm_texts: Final[dict[str, str]] = {}
+_number_texts: Final[dict[float, str]] = {}
+_certain_texts: Final[dict[int, str]] = {}
+
+
+def quoted_arm(arm: str) -> str:
+    """Return the name of an arm as JSON."""
+    text = _arm_texts.get(arm)
+    if text is None:
+        text = quoted(arm)
+        if len(_arm_texts) < MOST_KEPT and len(arm) <= LONGEST_KEPT:
+            _arm_texts[arm] = text
+    return text
+
+
+def number(value: float) -> str:
+    """Return a number in [0, 1] as JSON."""
+    text = _number_texts.get(value)
+    if text is None:
+        text = repr(float(value))
+        if value and len(_number_texts) < MOST_KEPT:  # 0.0 and -0.0 are equal, their texts are not
+            _number_texts[value] = text
+    return text
+
+
+def _certain(epoch: int, forced: bool) -> str:
+    """Return the JSON of a deterministic choice without further fields, after its round."""
+    key = 2 * epoch + 1 if forced else 2 * epoch
+    text = _certain_texts.get(key)
+    if text is None:
+        text = f',"epoch":{epoch}{_FORCED if forced else _CHOSEN}{_FOLDED}'
+        if len(_certain_texts) < MOST_KEPT:
+            _certain_texts[key] = text
+    return text
 
 
 def opening(pool: str) -> str:
@@ -38,35 +78,38 @@ def closing(rewards: int, controls: int, partition: int) -> str:
 
 def names(arms: Sequence[str]) -> str:
     """Return names as a JSON list."""
-    if len(arms) == 1:
-        return f"[{quoted(arms[0])}]"
-    return "[" + ",".join([quoted(arm) for arm in arms]) + "]"
+    texts = ",".join([quoted_arm(arm) for arm in arms])
+    return f"[{texts}]"
 
 
-def assignment(begin: str, made: Assignment, more: str, requests: int, end: str) -> str:
+def assignment(
+    begin: str, request_id: str, made: Assignment, more: str, requests: int, end: str
+) -> str:
     """Return an `AssignmentEvent` as JSON.
 
-    `begin` comes from `opening`, and `end` from `closing`. `more` has the fields that only requests
-    with arms or slots have. It comes from `more_fields`.
+    `begin` comes from `opening`, and `end` from `closing`. `request_id` is the request's id as
+    JSON. `more` has the fields that only requests with arms or slots have. It comes from
+    `more_fields`.
     """
     propensity, repeat = made.propensity, made.repeat
     if repeat or type(propensity) is not float or propensity != 1.0:
         again = "true" if repeat else "false"
-        told = f',"reason":"{made.reason}","propensity":{probability(propensity)},"repeat":{again}'
-    elif made.reason == "fairness":
-        told = _FORCED
+        likely = probability(propensity)
+        how = f',"reason":"{made.reason}","propensity":{likely},"repeat":{again}'
+        told = f',"epoch":{made.epoch}{how}{more}{_FOLDED}'
+    elif more:
+        how = _FORCED if made.reason == "fairness" else _CHOSEN
+        told = f',"epoch":{made.epoch}{how}{more}{_FOLDED}'
     else:
-        told = _CHOSEN
-    return (
-        f'{begin}{quoted(made.request_id)},"arm":{quoted(made.arm)},"round":{made.round},'
-        f'"epoch":{made.epoch}{told}{more},"folded":{{"requests":{requests}{end}'
-    )
+        told = _certain(made.epoch, made.reason == "fairness")
+    arm = quoted_arm(made.arm)
+    return f'{begin}{request_id},"arm":{arm},"round":{made.round}{told}{requests}{end}'
 
 
 def others(made: Assignment) -> str:
     """Return the other arms of an assignment as a JSON field."""
     picks = [
-        f'{{"arm":{quoted(pick.arm)},"reason":"{pick.reason}",'
+        f'{{"arm":{quoted_arm(pick.arm)},"reason":"{pick.reason}",'
         f'"propensity":{probability(pick.propensity)}}}'
         for pick in made.others
     ]
@@ -102,5 +145,5 @@ def more_fields(
 def probability(value: float | None) -> str:
     """Return a propensity as JSON."""
     if type(value) is float and 0.0 <= value <= 1.0:
-        return "1.0" if value == 1.0 else repr(value)
+        return "1.0" if value == 1.0 else number(value)
     return to_json(value)

@@ -105,14 +105,15 @@ class Commits:
         table.restoring = True
         lacking = [covered.get(table.bucket_of(name), 0) < entry.seq for name in pools]
         for fields in entry.ops:
-            kind, place = fields[0], fields[1]
+            kind: str = fields[0]
+            place: int = fields[1]
             if kind == "t":
                 table.elapse(place)
             elif kind == "f" or lacking[place]:
                 name = pools[place]
                 decode(fields, table, name).apply(table, name)
                 changed = table.pools.get(name)
-                if changed is not None:
+                if changed is not None and changed.epochs:
                     changed.epochs.clear()
         if entry.published is not None:
             self._take_published(entry.published)

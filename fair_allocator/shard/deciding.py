@@ -44,10 +44,10 @@ class Deciding(Commits):
         `asked` is given if the request may have to be decided again, or if it was read earlier. In
         the second case `late` is true.
         """
-        pool, tally, more = hosted.pool, self.tally, ""
+        pool, more, request_id = hosted.pool, "", wire.quoted(made.request_id)
         offset = asked.offset if late and asked is not None else None
         if pool.requests == "plain":
-            operation = Decided(made)
+            operation = Decided(made, request_id=request_id)
             if offset is not None:
                 more = f',"request_offset":{offset}'
         else:
@@ -56,29 +56,34 @@ class Deciding(Commits):
             eligible, but = _shorter(pool, among, named, left_out)
             more = wire.more_fields(made, eligible, but, pool.moved(), offset, instead_of)
             keep = asked if hosted.hosting.reassign and not instead_of else None
-            operation = Decided(made, named, left_out, among, keep, instead_of)
+            operation = Decided(made, named, left_out, among, keep, instead_of, request_id)
         if hosted.noted is not None and len(hosted.noted) < MOST_NOTED:
             hosted.noted.append(noted(pool, made, self.table.clock, instead_of))
         self._do(pool.name, operation)
         if hosted.epochs:
-            self._publish_with_epochs(hosted, made, more, headers)
+            self._publish_with_epochs(hosted, request_id, made, more, headers)
         else:
-            self._outbox.assignment(hosted, made, more, headers)
-        for pick in made.picks if made.others else (made,):
-            if pick.reason == "fairness":
-                tally.forced += 1
-            else:
-                tally.chosen += 1
+            self._outbox.assignment(hosted, request_id, made, more, headers)
+        self._tell(made)
+        for pick in made.others:
+            self._tell(pick)
+
+    def _tell(self, pick: Assignment) -> None:
+        """Count a pick for operators."""
+        if pick.reason == "fairness":
+            self.tally.forced += 1
+        else:
+            self.tally.chosen += 1
 
     def _publish_with_epochs(
-        self, hosted: HostedPool, made: Assignment, more: str, headers: Headers
+        self, hosted: HostedPool, request_id: str, made: Assignment, more: str, headers: Headers
     ) -> None:
         """Publish a decision, and the epochs that came into force before and after it."""
         pool = hosted.pool
         for epoch in hosted.epochs:
             if epoch.round <= made.round:
                 self._outbox.epoch(pool, epoch)
-        self._outbox.assignment(hosted, made, more, headers)
+        self._outbox.assignment(hosted, request_id, made, more, headers)
         for epoch in hosted.epochs:
             if epoch.round > made.round:
                 self._outbox.epoch(pool, epoch)
@@ -232,13 +237,17 @@ def _shorter(
     """
     if named is None:
         return None, left_out
-    present = pool.present
-    if 2 * len(named) <= present:
+    away, names, inside = pool.away, pool.columns.names, among.named or []
+    if 2 * len(named) <= len(names) - len(away):
         return named, None
-    inside, away = set(among.named or ()), pool.away
-    names = pool.columns.names
-    others = [arm for arm in range(len(names)) if arm not in inside and arm not in away]
-    return None, [names[arm] for arm in others]
+    others: list[str] = []
+    place = 0
+    for arm in range(len(names)):
+        if place < len(inside) and inside[place] == arm:  # they are in ascending order
+            place += 1
+        elif not away or arm not in away:
+            others.append(names[arm])
+    return None, others
 
 
 def _could_take(request: Request, arm: str) -> bool:

@@ -220,7 +220,9 @@ class HostedPool:
 
     def count(self, made: Assignment, clock: int) -> None:
         """Begin to wait for the rewards of a decision that the pool has counted."""
-        for pick in made.picks if made.others else (made,):
+        made.clock = clock
+        self.open.append(made)
+        for pick in made.others:
             pick.clock = clock
             self.open.append(pick)
         self._tidy()

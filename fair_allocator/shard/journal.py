@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
+from pydantic_core import from_json
+
 from fair_allocator.errors import JournalBroken
 from fair_allocator.events.wire import to_json
 from fair_allocator.log.base import JOURNAL, Outgoing
@@ -187,9 +189,17 @@ def decode_chain(
         yield _decoded(seq, body, place), chain
 
 
+def _read(body: bytes) -> Any:
+    """Return the JSON of a body. It may have lone surrogates, which only `json` reads."""
+    try:
+        return from_json(body)
+    except ValueError:
+        return json.loads(body)
+
+
 def _decoded(seq: int, body: bytes, place: str) -> Entry:
     try:
-        version, *fields = json.loads(body)
+        version, *fields = _read(body)
         if version > VERSION:
             raise JournalBroken(
                 f"{place}: an entry of version {version}, this release reads up to {VERSION}: "

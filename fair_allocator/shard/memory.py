@@ -41,10 +41,11 @@ class Memory:
         The part of it that pools on demand take without their requests.
     """
 
-    __slots__ = ("limit", "on_demand", "pools", "taken")
+    __slots__ = ("_limit_on_demand", "limit", "on_demand", "pools", "taken")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self._limit_on_demand = limit - limit // 4
         self.taken = 0
         self.on_demand = 0
         self.pools = 0
@@ -88,7 +89,7 @@ class Memory:
         return self._free_on_demand() - self.pools // 2 - 2 * pool_bytes(arms)
 
     def _free_on_demand(self) -> int:
-        return min(self.limit - self.taken, self.limit - self.limit // 4 - self.on_demand)
+        return min(self.limit - self.taken, self._limit_on_demand - self.on_demand)
 
 
 def pool_bytes(arms: int) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from fair_allocator.core.among import Among
 from fair_allocator.core.guarantee import Change
 from fair_allocator.core.requests import Assignment, Reason, RewardOutcome
-from fair_allocator.events.wire import names, probability, quoted, to_json
+from fair_allocator.events.wire import names, number, probability, quoted, quoted_arm, to_json
 from fair_allocator.shard.asked import Asked
 from fair_allocator.shard.table import Elapsed, PoolTable
 
@@ -41,7 +41,7 @@ class Decided(Operation):
     if it may be decided again.
     """
 
-    __slots__ = ("among", "asked", "instead_of", "left_out", "made", "named")
+    __slots__ = ("among", "asked", "instead_of", "left_out", "made", "named", "request_id")
 
     def __init__(
         self,
@@ -51,8 +51,11 @@ class Decided(Operation):
         among: Among | None = None,
         asked: Asked | None = None,
         instead_of: str = "",
+        request_id: str = "",
     ) -> None:
         self.made = made
+        self.request_id = request_id
+        """The request's id as JSON, if it was written before; otherwise empty."""
         self.named = named
         self.left_out = left_out
         self.among = among
@@ -61,16 +64,13 @@ class Decided(Operation):
 
     def encode(self, place: str) -> str:
         made = self.made
-        request_id, epoch = quoted(made.request_id), made.epoch
+        request_id, epoch = self.request_id or quoted(made.request_id), made.epoch
         if self.among is None:
-            forced = "1" if made.reason == "fairness" else "0"
-            likely = probability(made.propensity)
-            return f'["a",{place},{request_id},{quoted(made.arm)},{epoch},{forced},{likely}]'
-        picks = [
-            f"[{quoted(pick.arm)},{'1' if pick.reason == 'fairness' else '0'},"
-            f"{probability(pick.propensity)}]"
-            for pick in made.picks
-        ]
+            arm = quoted_arm(made.arm)
+            return f'["a",{place},{request_id},{arm},{epoch},{_how(made)}'
+        picks = [f"[{quoted_arm(made.arm)},{_how(made)}"]
+        if made.others:
+            picks += [f"[{quoted_arm(pick.arm)},{_how(pick)}" for pick in made.others]
         named = "null" if self.named is None else names(self.named)
         asked = "null" if self.asked is None else to_json(self.asked.plain())
         return (
@@ -82,8 +82,16 @@ class Decided(Operation):
         table.count(name, self.made, self.among, self.asked, self.instead_of)
 
 
-def _follow_plain(table: PoolTable, name: str, fields: Sequence[Any]) -> Operation:
-    request_id, arm, epoch, forced, propensity = fields
+def _how(pick: Assignment) -> str:
+    """Return how an arm was chosen, up to the end of a JSON list: ``forced,propensity]``."""
+    forced, propensity = pick.reason == "fairness", pick.propensity
+    if type(propensity) is float and propensity == 1.0:
+        return "1,1.0]" if forced else "0,1.0]"
+    return f"{'1' if forced else '0'},{probability(propensity)}]"
+
+
+def _follow_plain(table: PoolTable, name: str, fields: list[Any]) -> Operation:
+    _, _, request_id, arm, epoch, forced, propensity = fields
     pool = table.touch(name).pool
     pool.follow_epoch(epoch)
     reason: Reason = "fairness" if forced else "learner"
@@ -91,8 +99,8 @@ def _follow_plain(table: PoolTable, name: str, fields: Sequence[Any]) -> Operati
     return Decided(made)
 
 
-def _follow_any(table: PoolTable, name: str, fields: Sequence[Any]) -> Operation:
-    request_id, epoch, picks, named, left_out, asked, instead_of = fields
+def _follow_any(table: PoolTable, name: str, fields: list[Any]) -> Operation:
+    _, _, request_id, epoch, picks, named, left_out, asked, instead_of = fields
     pool = table.touch(name).pool
     pool.follow_epoch(epoch)
     parts: list[Assignment] = []
@@ -120,9 +128,10 @@ class Rewarded(Operation):
         self.arm = arm
 
     def encode(self, place: str) -> str:
-        text = repr(self.value)  # not !r in the f-string, which is slow in compiled code
-        arm = "" if self.arm is None else f",{quoted(self.arm)}"
-        return f'["r",{place},{quoted(self.request_id)},{text}{arm}]'
+        request_id, value, arm = quoted(self.request_id), number(self.value), self.arm
+        if arm is None:
+            return f'["r",{place},{request_id},{value}]'
+        return f'["r",{place},{request_id},{value},{quoted_arm(arm)}]'
 
     def apply(self, table: PoolTable, name: str) -> RewardOutcome:
         return table.reward(name, self.request_id, self.value, self.arm)
@@ -337,11 +346,13 @@ def decode(fields: list[Any], table: PoolTable, name: str) -> Operation:
 
     If it is a decision, its pool must be in `table`, because the round and the arms come from it.
     """
-    kind, rest = fields[0], fields[2:]
+    kind: str = fields[0]
     if kind == "a":
-        return _follow_plain(table, name, rest)
+        return _follow_plain(table, name, fields)
+    if kind == "r" and len(fields) == 4:  # without an arm, as most are
+        return Rewarded(fields[2], fields[3])
     if kind == "g":
-        return _follow_any(table, name, rest)
+        return _follow_any(table, name, fields)
     if kind not in _DECODED:
         raise ValueError(f"no operation {fields!r}")
-    return _DECODED[kind](*rest)
+    return _DECODED[kind](*fields[2:])

@@ -55,7 +55,7 @@ class Outbox:
         self._partition = partition
         self._offsets = offsets
         self._end = ""
-        self._upto = (-1, -1)
+        self._rewards = self._controls = -1
         """The positions in rewards and controls for which the end of an assignment is cached."""
 
     def take(self) -> list[Outgoing]:
@@ -71,24 +71,30 @@ class Outbox:
             Outgoing(topic, self._partition, to_bytes(pool), to_bytes(value), headers)
         )
 
-    def assignment(self, hosted: HostedPool, made: Assignment, more: str, headers: Headers) -> None:
+    def assignment(
+        self, hosted: HostedPool, request_id: str, made: Assignment, more: str, headers: Headers
+    ) -> None:
         """Write an `AssignmentEvent`; `more` comes from `wire.more_fields`.
 
-        `headers` are those of the request. Every answer to the request carries them.
+        `request_id` is the request's id as JSON. `headers` are those of the request. Every answer
+        to the request carries them.
         """
         offsets = self._offsets
-        upto = offsets["rewards"], offsets["controls"]
-        if upto != self._upto:
-            self._upto = upto
-            self._end = wire.closing(*upto, self._partition)
-        value = wire.assignment(hosted.opening, made, more, offsets["requests"], self._end)
+        rewards, controls = offsets["rewards"], offsets["controls"]
+        if rewards != self._rewards or controls != self._controls:
+            self._rewards, self._controls = rewards, controls
+            self._end = wire.closing(rewards, controls, self._partition)
+        value = wire.assignment(
+            hosted.opening, request_id, made, more, offsets["requests"], self._end
+        )
         # Make the Outgoing by tuple.__new__, because its own constructor is slower.
         record = "assignments", self._partition, hosted.key, to_bytes(value), headers
         self.records.append(_new(_Outgoing, record))
 
     def repeat(self, hosted: HostedPool, made: Assignment, headers: Headers) -> None:
         """Write the answer to a request that came again."""
-        self.assignment(hosted, made, wire.others(made) if made.others else "", headers)
+        others = wire.others(made) if made.others else ""
+        self.assignment(hosted, wire.quoted(made.request_id), made, others, headers)
 
     def waiting(
         self,

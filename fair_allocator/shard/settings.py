@@ -8,8 +8,8 @@ from typing import Any, Final
 from fair_allocator.log.partitioner import partition_for
 from fair_allocator.text import to_bytes
 
-UNLIMITED: Final = 1 << 62
-"""A limit of bytes that nothing reaches."""
+UNLIMITED: Final = (1 << 62) - 1
+"""A limit of bytes that nothing reaches. It is the largest number that compiled code adds fast."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,15 +21,16 @@ from fair_allocator.events import (
     Refusal,
     SetArms,
     controls,
-    read_request,
-    read_reward,
 )
 from fair_allocator.events.inputs import (
     REQUEST_FIELDS,
     REWARD_FIELDS,
+    check_request,
+    check_reward,
     unmeant,
     unmeant_control,
 )
+from fair_allocator.events.reading import usual_request, usual_reward
 from fair_allocator.log.base import Headers, Record
 from fair_allocator.shard.asked import Asked
 from fair_allocator.shard.controls import Controlling
@@ -40,8 +41,6 @@ from fair_allocator.shard.operations import Declined, Rewarded
 from fair_allocator.shard.unusable import Unusable, check_place, unreadable, unusable
 
 # Aliases are faster: compiled code looks up globals on each use.
-_read_request: Final = read_request
-_read_reward: Final = read_reward
 _passed_on: Final = passed_on
 _COUNTED: Final = RewardOutcome.COUNTED
 _ARM_LEFT: Final = RewardOutcome.ARM_LEFT
@@ -135,22 +134,29 @@ class Shard(Controlling):
 
     # -- requests -----------------------------------------------------------------------------
 
+    def _unusual_request(self, value: bytes) -> dict[str, Any]:
+        """Return a request that has further fields, or refuse it."""
+        try:
+            event = check_request(value)
+        except ValidationError as error:
+            raise unusable(error) from None
+        self._check_fields(event, REQUEST_FIELDS)
+        if event.get("eligible") is not None and event.get("needs") is not None:
+            raise Unusable(Refusal.BAD_EVENT, "eligible and needs: give one of them")
+        return event
+
     def _read_request(
         self, offset: int, key: bytes | None, value: bytes, timestamp: int, headers: Headers
     ) -> None:
-        try:
-            event = _read_request(value)
-        except ValidationError as error:
-            raise unusable(error) from None
+        event = usual_request(value)
+        if event is None:
+            event = self._unusual_request(value)
         name, request_id = event["pool"], event["request_id"]
         table, settings = self.table, self.settings
         plain = len(event) == 2
         most = MOST_BYTES + MOST_A_BYTE * len(value)
         if not plain:
             most += PICK_BYTES * min(event.get("slots") or 1, MAX_SLOTS)
-            self._check_fields(event, REQUEST_FIELDS)
-            if event.get("eligible") is not None and event.get("needs") is not None:
-                raise Unusable(Refusal.BAD_EVENT, "eligible and needs: give one of them")
         hosted = table.pools.get(name)
         if hosted is None or key != hosted.key:
             hosted = self._find(key, name) or self._on_demand(name, most)
@@ -231,17 +237,18 @@ class Shard(Controlling):
     # -- rewards ------------------------------------------------------------------------------
 
     def _read_reward(self, key: bytes | None, value: bytes, timestamp: int) -> None:
-        try:
-            event = _read_reward(value)
-        except ValidationError as error:
-            if b'"declined"' in value:
-                self._read_decline(key, value, timestamp)
-                return
-            raise unusable(error) from None
-        name, request_id, arm = event["pool"], event["request_id"], None
-        if len(event) > 3:
+        event = usual_reward(value)
+        if event is None:
+            try:
+                event = check_reward(value)
+            except ValidationError as error:
+                if b'"declined"' in value:
+                    self._read_decline(key, value, timestamp)
+                    return
+                raise unusable(error) from None
             self._check_fields(event, REWARD_FIELDS)
-            arm = event.get("arm")
+        name, request_id = event["pool"], event["request_id"]
+        arm = event["arm"] if len(event) > 3 and "arm" in event else None
         table = self.table
         hosted = table.pools.get(name)
         if hosted is None or key != hosted.key:

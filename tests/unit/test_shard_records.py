@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from fair_allocator.shard.journal import ENTRY
+from fair_allocator.log.base import INPUTS
+from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, Draft, decode_chain
+from fair_allocator.shard.operations import Paused
 from tests.support.served import ARMS, House, houses
 
 P: dict[str, dict[str, Any]] = {"p": {"arms": ARMS}}
@@ -80,3 +82,13 @@ def test_entry_names_what_was_folded_in_its_order(house: House) -> None:
     assert runs == [["requests", 0, 0], ["rewards", 0, 0], ["requests", 1, 1]]
     assert pools == ["p"]
     assert [operation[0] for operation in operations] == ["t", "a", "t", "r", "t", "a"]
+
+
+def test_an_entry_with_half_of_a_surrogate_pair_is_read() -> None:
+    name = "lone \ud800 half"
+    draft = Draft(1, 1, 0, dict.fromkeys(INPUTS, 0), 1)
+    draft.note(name, Paused(True))
+    value, chain = draft.encode(START_OF_CHAIN)
+
+    [(entry, at)] = decode_chain([(0, value)], 0, START_OF_CHAIN, 0)
+    assert (entry.pools, entry.ops, at) == ([name], [["z", 0, True]], chain)

@@ -42,7 +42,8 @@ def test_an_assignment_is_what_its_model_says(data: st.DataObject) -> None:
     plain = data.draw(st.booleans())
     more = "" if plain else wire.more_fields(made, eligible, but, moved, offset, instead_of)
     begin = (wire.opening if plain else wire.opening_any)(pool)
-    text = wire.assignment(begin, made, more, 7, wire.closing(8, 9, 3))
+    request_id = wire.quoted(made.request_id)
+    text = wire.assignment(begin, request_id, made, more, 7, wire.closing(8, 9, 3))
 
     event = AssignmentEvent.model_validate_json(text)
     assert json.loads(event.model_dump_json(exclude_unset=True)) == json.loads(text)
@@ -68,3 +69,29 @@ def test_an_assignment_is_what_its_model_says(data: st.DataObject) -> None:
     assert event.but == (tuple(but) if but and eligible is None else None)
     assert (list(event.away), list(event.back)) == moved
     assert (event.request_offset, event.instead_of or "") == (offset, instead_of)
+
+
+@given(st.lists(NAMES, max_size=4))
+def test_names_are_a_json_list(arms: list[str]) -> None:
+    for _ in range(2):  # the second time, their texts are known
+        assert json.loads(wire.names(arms)) == arms
+
+
+@given(st.floats(0.0, 1.0))
+def test_a_number_is_written_as_python_writes_it(value: float) -> None:
+    for _ in range(2):
+        assert wire.number(value) == repr(value)
+
+
+def test_the_sign_of_zero_is_kept() -> None:
+    assert [wire.number(value) for value in (0.0, -0.0, 0.0)] == ["0.0", "-0.0", "0.0"]
+
+
+def test_only_so_many_short_texts_are_kept() -> None:
+    names = [f"arm-{number}" for number in range(2 * wire.MOST_KEPT)]
+    assert json.loads(wire.names(names)) == names
+    assert len(wire._arm_texts) == wire.MOST_KEPT
+
+    long = "a" * (wire.LONGEST_KEPT + 1)
+    assert wire.quoted_arm(long) == f'"{long}"'
+    assert long not in wire._arm_texts
