@@ -40,7 +40,13 @@ def _seen(view: View, time: float, broken: int, hidden: int) -> Iterator[Metric]
     """Return the metrics as of the last time that all owned partitions were in a view."""
     tallies = view.tallies
     paused = sum(pool.paused for pool in view.pools.values())
-    pools = {"serving": len(view.pools) - paused, "paused": paused, "retired": view.retired}
+    pools = {
+        "serving": len(view.pools) - paused,
+        "paused": paused,
+        "retired": view.retired,
+        "stored": view.stored,
+        "damaged": view.damaged,
+    }
     yield _by_label("pools", pools)
     yield _gauge("pools_in_violation", broken)
     yield _gauge("pools_hidden", hidden)

@@ -223,8 +223,9 @@ class View:
         Views are numbered from 1; 0 is before the first.
     time
         Wall time of the pools' state, in seconds; None before the first look at the pools.
-    retired
-        How many pools are kept compressed; they are not in `pools`.
+    retired, stored, damaged
+        How many pools are kept compressed, how many still have to be made after a restore, and how
+        many cannot be made from their bytes; none of them is in `pools`.
     by_partition
         Whether several partitions may have pools of the same name.
     watched
@@ -237,6 +238,8 @@ class View:
     time: float | None = None
     pools: Mapping[Key, PoolView] = field(default_factory=dict)
     retired: int = 0
+    stored: int = 0
+    damaged: int = 0
     by_partition: bool = False
     watched: frozenset[Key] = frozenset()
     tallies: Tallies = field(default_factory=Tallies)
@@ -252,11 +255,14 @@ def look(
     """Return a view of these shards, and make the watched pools note their decisions."""
     _let_note(shards, before.watched, watched)
     pools: dict[Key, PoolView] = {}
-    known, total = before.pools, 0
+    known, total, stored, damaged = before.pools, 0, 0, 0
     by_partition = any(shard.settings.partitioner == "none" for shard in shards.values())
     for partition, shard in shards.items():
-        total += len(shard.table)
-        for hosted in shard.table.resident():
+        table = shard.table
+        total += len(table)
+        stored += table.stored
+        damaged += len(table.damaged)
+        for hosted in table.resident():
             key = partition, hosted.pool.name
             old = known.get(key)
             if old is None or not old.is_of(hosted):
@@ -266,7 +272,9 @@ def look(
         before.number + 1,
         time,
         pools,
-        retired=total - len(pools),
+        retired=total - len(pools) - stored - damaged,
+        stored=stored,
+        damaged=damaged,
         by_partition=by_partition,
         watched=watched,
         tallies=tallies.copy(),
