@@ -24,16 +24,17 @@ def process_families(restoring: bool, errors: int) -> Iterator[Metric]:
     yield _by_label("build_info", {__version__: 1})
 
 
-def families(view: View, broken: int, hidden: int) -> Iterator[Metric]:
+def families(view: View, broken: int, hidden: int, age: float) -> Iterator[Metric]:
     """Return the metrics of the loop in a view; none before the first view.
 
     `broken` is the number of pools that break their promise, and `hidden` the number of pools
-    without series of their own.
+    without series of their own. `age` is in seconds.
     """
     if view.number:
         yield from _counted(view.tallies)
     if view.time is not None:
         yield from _seen(view, view.time, broken, hidden)
+        yield _gauge("view_age_seconds", age)
 
 
 def _seen(view: View, time: float, broken: int, hidden: int) -> Iterator[Metric]:

@@ -279,6 +279,7 @@ STREAM_METRICS: Final = (
         "Journal entries of the shard since its log began, over all restarts.",
     ),
     Metric("view_timestamp_seconds", "gauge", (), "When the state shown here was taken."),
+    Metric("view_age_seconds", "gauge", (), "How old the state shown here is."),
 )
 """Metrics of the loop, as of its last view."""
 

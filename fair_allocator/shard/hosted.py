@@ -65,14 +65,16 @@ class HostedPool:
     own_bytes, kept_bytes, counted
         About how many bytes of memory the pool itself takes, if it was made on demand; how many
         `waiting` and `asked` take; and how many of all its bytes `Memory` has counted.
+    changed
+        Whether the pool is among the changes that its table has noted for watchers.
     noted
         The decisions since a watcher last looked at the pool; None while nobody watches it.
     """
 
     __slots__ = (
-        *("_first", "_needs", "asked", "bucket", "counted", "epochs", "hosting", "kept_bytes"),
-        *("key", "noted", "open", "opening", "own_bytes", "pace", "pool", "scheduled", "stood"),
-        *("tags", "waiting"),
+        *("_first", "_needs", "asked", "bucket", "changed", "counted", "epochs", "hosting"),
+        *("kept_bytes", "key", "noted", "open", "opening", "own_bytes", "pace", "pool"),
+        *("scheduled", "stood", "tags", "waiting"),
     )
 
     def __init__(self, pool: Pool, hosting: Hosting, epochs: list[Epoch], bucket: int) -> None:
@@ -89,6 +91,7 @@ class HostedPool:
         self.waiting: dict[tuple[str, str], Waiter] = {}
         self.asked: dict[str, Asked] = {}
         self.tags: dict[str, frozenset[str]] = {}
+        self.changed = False
         self.noted: list[Noted] | None = None
         self._needs: dict[str, Any] = {}
         self._first = 0

@@ -10,7 +10,8 @@ import pytest
 from fair_allocator.core.requests import Request
 from fair_allocator.errors import DamagedPool, InvalidState, JournalBroken
 from fair_allocator.log.sqlite import SqliteLog
-from fair_allocator.shard import restore, snapshot, table
+from fair_allocator.shard import pools as shard_pools
+from fair_allocator.shard import restore, snapshot
 from fair_allocator.shard.kept import Row, read_bucket, write_bucket
 from fair_allocator.shard.operations import Decided, Rewarded
 from fair_allocator.shard.table import PoolTable
@@ -30,31 +31,31 @@ def house() -> Iterator[House]:
 
 def made(**on_demand: bool) -> PoolTable:
     """Return a table with pools on demand or not; "busy" waits for a reward."""
-    pools = PoolTable()
+    table = PoolTable()
     for name, demanded in on_demand.items():
-        pools.configure(name, SETTINGS, on_demand=demanded, fingerprint="x").epochs.clear()
-        decide(pools, name, "first")
+        table.configure(name, SETTINGS, on_demand=demanded, fingerprint="x").epochs.clear()
+        decide(table, name, "first")
         if name != "busy":
-            Rewarded("first", 0.5).apply(pools, name)
-    return pools
+            Rewarded("first", 0.5).apply(table, name)
+    return table
 
 
-def decide(pools: PoolTable, name: str, request: str) -> str:
-    hosted = pools.hosted(name)
+def decide(table: PoolTable, name: str, request: str) -> str:
+    hosted = table.hosted(name)
     assert hosted is not None
     decided = hosted.pool.propose(Request(request))
-    Decided(decided).apply(pools, name)
+    Decided(decided).apply(table, name)
     return decided.arm
 
 
 def kept(live: PoolTable) -> PoolTable:
-    pools = PoolTable()
-    pools.keep(live.bucket(0))
-    return pools
+    table = PoolTable()
+    table.keep(live.bucket(0))
+    return table
 
 
-def whole(pools: PoolTable) -> bytes:
-    return pools.dump(sorted(pools))
+def whole(table: PoolTable) -> bytes:
+    return table.dump(sorted(table))
 
 
 def spoilt(pools: Iterable[tuple[Row, bytes]]) -> bytes:
@@ -68,37 +69,37 @@ def spoilt(pools: Iterable[tuple[Row, bytes]]) -> bytes:
 
 def test_a_kept_pool_reports_what_the_made_one_does() -> None:
     live = made(idle=True, busy=True, configured=False)
-    pools = kept(live)
-    assert not pools.pools
-    assert (len(pools), pools.stored) == (3, 3)
-    assert whole(pools) == whole(live)
-    assert memory_of(pools) == memory_of(live)
-    pools.make_some(3)
-    assert (len(pools.pools), pools.stored) == (3, 0)
-    assert whole(pools) == whole(live)
-    assert memory_of(pools) == memory_of(live)
+    table = kept(live)
+    assert not table.pools
+    assert (len(table), table.stored) == (3, 3)
+    assert whole(table) == whole(live)
+    assert memory_of(table) == memory_of(live)
+    table.make_some(3)
+    assert (len(table.pools), table.stored) == (3, 0)
+    assert whole(table) == whole(live)
+    assert memory_of(table) == memory_of(live)
 
 
 def test_a_kept_pool_decides_as_the_made_one_does() -> None:
     live = made(idle=True)
-    pools = kept(live)
+    table = kept(live)
     for number in range(20):
-        assert decide(pools, "idle", f"r{number}") == decide(live, "idle", f"r{number}")
-    assert whole(pools) == whole(live)
-    assert memory_of(pools) == memory_of(live)
+        assert decide(table, "idle", f"r{number}") == decide(live, "idle", f"r{number}")
+    assert whole(table) == whole(live)
+    assert memory_of(table) == memory_of(live)
 
 
 def test_an_assignment_of_a_kept_pool_expires_in_time() -> None:
     live = made(idle=True, busy=True)
-    pools = kept(live)
-    assert not pools.is_due(59_999)
-    assert not pools.pools
-    for each in (live, pools):
+    table = kept(live)
+    assert not table.is_due(59_999)
+    assert not table.pools
+    for each in (live, table):
         assert each.elapse(60_000).pools == ["busy"]
         assert not each.is_due(10**9)
-    assert list(pools.pools) == ["busy"]
-    assert whole(pools) == whole(live)
-    assert memory_of(pools) == memory_of(live)
+    assert list(table.pools) == ["busy"]
+    assert whole(table) == whole(live)
+    assert memory_of(table) == memory_of(live)
 
 
 def test_a_kept_pool_is_written_to_the_next_snapshot_as_the_made_one_is() -> None:
@@ -110,20 +111,20 @@ def test_a_retired_pool_stays_retired_over_a_restore() -> None:
     live = made(idle=True)
     live.used("idle")
     live.retire(1)
-    pools = kept(live)
-    pools.make_some(10)
-    assert not pools.pools
-    assert (pools.stored, memory_of(pools)) == (0, memory_of(live))
-    assert whole(pools) == whole(live)
-    assert pools.bucket(0) == live.bucket(0)
+    table = kept(live)
+    table.make_some(10)
+    assert not table.pools
+    assert (table.stored, memory_of(table)) == (0, memory_of(live))
+    assert whole(table) == whole(live)
+    assert table.bucket(0) == live.bucket(0)
 
 
 def test_a_configured_pool_is_not_retired_after_it_was_needed() -> None:
-    pools = kept(made(configured=False, idle=True))
+    table = kept(made(configured=False, idle=True))
     for name in ("configured", "idle"):
-        assert pools.hosted(name) is not None
-    assert pools.retire(1) == 1
-    assert list(pools.pools) == ["configured"]
+        assert table.hosted(name) is not None
+    assert table.retire(1) == 1
+    assert list(table.pools) == ["configured"]
 
 
 # -- damage -----------------------------------------------------------------------------------
@@ -131,17 +132,17 @@ def test_a_configured_pool_is_not_retired_after_it_was_needed() -> None:
 
 def test_a_damaged_pool_stops_no_other_one_and_its_bytes_stay() -> None:
     live = made(bad=True, busy=True, good=True)
-    with patch.object(table, "write_bucket", spoilt):
-        pools = kept(live)
+    with patch.object(shard_pools, "write_bucket", spoilt):
+        table = kept(live)
     with pytest.raises(DamagedPool, match=r"'bad'.*pulls"):
-        pools.hosted("bad")
+        table.hosted("bad")
     with pytest.raises(DamagedPool, match=r"'bad'.*pulls"):
-        pools.touch("bad")
-    pools.make_some(10)
-    assert sorted(pools.pools) == ["busy", "good"]
-    assert (pools.stored, list(pools.damaged)) == (0, ["bad"])
-    assert decide(pools, "good", "next") == decide(live, "good", "next")
-    written = {row.name: data for row, data in read_bucket(pools.bucket(0))}
+        table.touch("bad")
+    table.make_some(10)
+    assert sorted(table.pools) == ["busy", "good"]
+    assert (table.stored, list(table.damaged)) == (0, ["bad"])
+    assert decide(table, "good", "next") == decide(live, "good", "next")
+    written = {row.name: data for row, data in read_bucket(table.bucket(0))}
     assert b'"pulls":[-1,' in written["bad"]
 
 
@@ -150,11 +151,11 @@ def test_time_passes_a_damaged_pool_in_which_something_is_due() -> None:
     other = PoolTable()
     other.configure("bad", SETTINGS | {"reward_timeout": 1.0}, on_demand=True, fingerprint="x")
     decide(other, "bad", "first")
-    with patch.object(table, "write_bucket", spoilt):
-        pools = kept(other)
-    pools.keep(live.bucket(0))
-    assert pools.elapse(60_000).pools == ["busy"]
-    assert list(pools.damaged) == ["bad"]
+    with patch.object(shard_pools, "write_bucket", spoilt):
+        table = kept(other)
+    table.keep(live.bucket(0))
+    assert table.elapse(60_000).pools == ["busy"]
+    assert list(table.damaged) == ["bad"]
 
 
 def test_inputs_of_a_damaged_pool_are_dead_letters_and_others_are_served(
@@ -162,10 +163,10 @@ def test_inputs_of_a_damaged_pool_are_dead_letters_and_others_are_served(
 ) -> None:
     served = house({"bad": {"arms": ARMS}, "good": {"arms": ARMS}}, service=SNAPSHOTS)
     served.serve("r1", pool="bad")
-    with patch.object(table, "write_bucket", spoilt):
+    with patch.object(shard_pools, "write_bucket", spoilt):
         served.service.drain()
     served.die()
-    with caplog.at_level(logging.ERROR), patch.object(table, "write_bucket", spoilt):
+    with caplog.at_level(logging.ERROR), patch.object(shard_pools, "write_bucket", spoilt):
         served.restart()
     assert "'bad'" in caplog.text
     assert served.serve("r2", pool="bad") == []
@@ -176,7 +177,7 @@ def test_inputs_of_a_damaged_pool_are_dead_letters_and_others_are_served(
 
 def test_a_journal_that_goes_on_with_a_damaged_pool_is_refused(house: House) -> None:
     served = house({"bad": {"arms": ARMS}}, service={"snapshot_entries": 10**6})
-    with patch.object(table, "write_bucket", spoilt):
+    with patch.object(shard_pools, "write_bucket", spoilt):
         served.service.drain()
     served.request("r1", "bad")
     served.service.step()
@@ -217,8 +218,8 @@ def test_a_snapshot_of_the_release_before_is_read(house: House, retire_after: in
     served.serve("r1", "r2")
     served.serve("r1", pool="user-1")
 
-    def older(pools: PoolTable, number: int) -> bytes:
-        return pools.dump(pools.members(number))
+    def older(table: PoolTable, number: int) -> bytes:
+        return table.dump(table.members(number))
 
     with patch.object(PoolTable, "bucket", older), patch.object(snapshot, "VERSION", 3):
         served.service.drain()
