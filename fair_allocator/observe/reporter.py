@@ -20,7 +20,7 @@ from fair_allocator.observe.digest import Digest
 from fair_allocator.observe.exposition import PoolsText, Truth
 from fair_allocator.observe.figures import PoolFigures, work_out
 from fair_allocator.observe.history import History
-from fair_allocator.observe.observer import Observer
+from fair_allocator.observe.observer import VIEW_SECONDS, Observer
 from fair_allocator.observe.pacing import Pacing
 from fair_allocator.observe.renewing import Renewing
 from fair_allocator.observe.view import Key, View
@@ -115,7 +115,7 @@ class Reporter(Collector):
     def _renew_beside(self) -> float | None:
         """Renew an expensive digest on a thread; return the pause, None if it is cheap now."""
         try:
-            renewed = self._renewed()
+            renewed = self._renewed(LONGEST_SECONDS)
         except Exception:
             self._errors += 1
             logger.exception("the pools' figures could not be worked out")
@@ -131,9 +131,12 @@ class Reporter(Collector):
         yield
         self._spent += time.thread_time() - began
 
-    def _renewed(self) -> tuple[Digest, float]:
-        """Return a digest of the loop's pools as they are now, and the seconds that it took."""
-        before, view = self._digest, self._observer.view()
+    def _renewed(self, patience: float = VIEW_SECONDS) -> tuple[Digest, float]:
+        """Return a digest of the loop's pools as they are now, and the seconds that it took.
+
+        If the loop makes no view within `patience` seconds, return the last digest.
+        """
+        before, view = self._digest, self._observer.view(patience)
         began, known = time.thread_time(), before.figures
         if view.number == before.view.number:
             return before, self._observer.spent

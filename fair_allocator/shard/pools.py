@@ -36,7 +36,7 @@ class Pools:
     buckets in which something changed.
     """
 
-    def __init__(self, memory_bytes: int = UNLIMITED) -> None:
+    def __init__(self, memory_bytes: int = UNLIMITED, retiring: bool = True) -> None:
         self.clock = 0
         self.touched: set[int] = set()
         self.buckets = 1
@@ -54,7 +54,9 @@ class Pools:
         """The pools that came, changed or went since a watcher took them; None: not noted."""
         self._groups: list[set[str]] = [set()]
         self._due: list[tuple[int, str]] = []
+        self._retiring = retiring
         self._used: OrderedDict[str, int] = OrderedDict()
+        """When the pools on demand were last used, for `retire`; empty if pools are not retired."""
 
     def __len__(self) -> int:
         return len(self.pools) + len(self._kept)
@@ -116,7 +118,7 @@ class Pools:
                     hosted = self._make(name)
                 except DamagedPool:
                     continue
-                if hosted.hosting.on_demand:
+                if self._retiring and hosted.hosting.on_demand:
                     self._used.setdefault(name, 0)
 
     @property
@@ -185,8 +187,9 @@ class Pools:
 
     def used(self, name: str) -> None:
         """Note that a pool on demand is in use, for `retire`."""
-        self._used[name] = self.clock
-        self._used.move_to_end(name)
+        if self._retiring:
+            self._used[name] = self.clock
+            self._used.move_to_end(name)
 
     def retire(self, before: int) -> int:
         """Retire the pools on demand that were not used since `before` and have nothing due."""
@@ -260,7 +263,7 @@ class Pools:
             self._add(name, hosted)
             self.memory.add(hosted)
             self._schedule(name, hosted)
-            if hosted.hosting.on_demand:
+            if self._retiring and hosted.hosting.on_demand:
                 self._used[name] = 0
         if retire_idle:
             self.retire(1)

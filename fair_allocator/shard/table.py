@@ -12,6 +12,7 @@ from fair_allocator.core.learners import stand_in_for
 from fair_allocator.core.requests import Assignment, RewardOutcome
 from fair_allocator.shard.asked import Asked, Waiter
 from fair_allocator.shard.hosted import HostedPool
+from fair_allocator.shard.hosting import shared
 from fair_allocator.shard.pools import Pools
 from fair_allocator.shard.settings import UNLIMITED
 
@@ -43,8 +44,8 @@ class Elapsed:
 class PoolTable(Pools):
     """The pools of a shard, and everything that an operation can do to them."""
 
-    def __init__(self, memory_bytes: int = UNLIMITED) -> None:
-        super().__init__(memory_bytes)
+    def __init__(self, memory_bytes: int = UNLIMITED, retiring: bool = True) -> None:
+        super().__init__(memory_bytes, retiring)
         self.applied: dict[str, str] = {}
         """Fingerprints of the configuration file's pools when they were last applied."""
         self.restoring = False
@@ -78,7 +79,9 @@ class PoolTable(Pools):
         else:
             hosted.reconfigure(settings)
             self.memory.drop(hosted)
-        hosted.hosting = replace(hosted.hosting, on_demand=on_demand, fingerprint=fingerprint)
+        hosted.hosting = shared(
+            replace(hosted.hosting, on_demand=on_demand, fingerprint=fingerprint)
+        )
         self.memory.add(hosted)
         return self.touch(name)
 
