@@ -58,6 +58,7 @@ COMPILED: Final = (
     "fair_allocator/shard/outbox.py",
     "fair_allocator/shard/deciding.py",
     "fair_allocator/shard/pace.py",
+    "fair_allocator/shard/pools.py",
     "fair_allocator/shard/settings.py",
     "fair_allocator/shard/shard.py",
     "fair_allocator/shard/table.py",

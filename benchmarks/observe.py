@@ -49,11 +49,12 @@ from fair_allocator.log.sqlite import SqliteLog
 from fair_allocator.observe.exposition import PoolsText
 from fair_allocator.observe.figures import work_out
 from fair_allocator.observe.health import Health
+from fair_allocator.observe.looking import Look
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.reporter import Reporter
 from fair_allocator.observe.routes import Pages
 from fair_allocator.observe.tallies import Tallies
-from fair_allocator.observe.view import View, look
+from fair_allocator.observe.view import View
 from fair_allocator.service import Service, calm_collector
 from fair_allocator.web.access import Access
 from fair_allocator.web.application import Application
@@ -68,6 +69,10 @@ SETTLING_SECONDS = 1.25
 TURN_SECONDS = 8.0
 SHAPES = ((64, 10), (5_000, 10), (1, 100_000))
 """Pools, and the arms of each."""
+LARGE = (100_000, 10)
+"""Measured only if `--pools` asks for it: it takes a while to make the pools."""
+FEW = 64
+"""How many pools change where only a few do."""
 
 
 def best(action: Callable[[], object], times: int = 5) -> float:
@@ -84,13 +89,21 @@ def best(action: Callable[[], object], times: int = 5) -> float:
 def scrape_cost(pools: int, arms: int) -> list[object]:
     """Take a scrape apart, with every pool changed since the last one, and with none."""
     with serving(pools, arms, Observer()) as (service, log, path):
-        shards = service.shards
-        view = look(View(), 0.0, shards, Tallies())
-        first = best(lambda: look(View(), 0.0, shards, Tallies()))
-        unchanged = best(lambda: look(view, 0.0, shards, Tallies()))
-        feed(path, 10**6, max(pools, 1_000), pools)
+
+        def seen(before: View) -> View:
+            look = Look(before, 0.0, service.shards)
+            look.go_on()
+            return look.view(before.number + 1, Tallies())
+
+        first = best(lambda: seen(View()))
+        view = seen(View())
+        unchanged = best(lambda: seen(view))
+        feed(path, 10**6, FEW, FEW)
         drained(log, path, service.step)
-        copied = best(lambda: look(view, 0.0, shards, Tallies()))
+        few = best(lambda: seen(view), times=1)
+        feed(path, 10**6 + FEW, max(pools, 1_000), pools)
+        drained(log, path, service.step)
+        copied = best(lambda: seen(view), times=1)
         worked = best(lambda: work_out(list(view.pools.values())))
         figures = [
             {each.of.key: each for each in work_out(list(view.pools.values()))} for _ in range(6)
@@ -105,7 +118,8 @@ def scrape_cost(pools: int, arms: int) -> list[object]:
         rewritten = best(write)
         text = write()
     shape = f"{pools:,} x {arms:,}"
-    cells = (first, copied, worked, written, copied + worked + written, unchanged + rewritten)
+    changed = copied + worked + written
+    cells = (first, copied, worked, written, changed, few, unchanged + rewritten)
     return [shape, *(f"{cell:.1f}" for cell in cells), f"{len(text) / 1e6:.1f}"]
 
 
@@ -329,10 +343,13 @@ def main() -> None:
         watch(arguments.watch, arguments.pools)
         return
     calm_collector()
-    shapes = [shape for shape in SHAPES if arguments.pools in (None, shape[0])]
+    shapes = [s for s in (*SHAPES, LARGE) if arguments.pools == s[0]] or list(SHAPES)
     turns = 2 if arguments.quick else 6
     rows: list[list[object]] = [
-        ["pools x arms", "first copy", "copy", "work out", "write", "changed", "unchanged", "MB"]
+        [
+            *("pools x arms", "first copy", "copy", "work out", "write", "changed"),
+            *(f"copy, {FEW} changed", "unchanged", "MB"),
+        ]
     ]
     rows += [scrape_cost(*shape) for shape in shapes]
     print("A scrape in ms; copying is done by the loop, the rest by the scrape's own thread")

@@ -18,6 +18,7 @@ FairAllocatorError
     ├── CommitFailed       the transaction may not have happened: restore           exit 69
     ├── OffsetGone         a position that the log does not hold                    exit 70
     └── JournalBroken      a shard's journal has a gap, a fork or damage            exit 70
+        └── DamagedPool    the snapshot's bytes of one pool are not its state       exit 70
 
 A process that ends with one of these errors returns its exit code, as sysexits.h defines it. So a
 supervisor can tell "try again" (69) from "a person must look" (70, 78).
@@ -38,6 +39,7 @@ from fair_allocator.core.errors import (
 __all__ = [
     "CommitFailed",
     "ConfigurationError",
+    "DamagedPool",
     "FairAllocatorError",
     "InvalidPool",
     "InvalidRequest",
@@ -131,3 +133,7 @@ class OffsetGone(LogError):
 
 class JournalBroken(LogError):
     """A shard's journal has a gap, a fork or damage; no decision was made from it."""
+
+
+class DamagedPool(JournalBroken):
+    """The bytes of one pool in a snapshot are not its state; the other pools are served."""

@@ -169,7 +169,7 @@ STATE: Final = Row(
         ),
         Panel(
             "Pools",
-            "By state: serving, paused, or retired, which is kept compressed until needed.",
+            "By state. Retired pools are compressed, stored ones not made yet after a start.",
             "none",
             (Query(f"sum by (state) (fair_allocator_pools{HERE})", "{{state}}"),),
             Kind.STACK,

@@ -3,7 +3,8 @@
 metrics     every metric: its name, kind, labels and meaning
 observer    counts what the loop reports, and publishes views of it
 tallies     the loop's own counts
-view        a copy of the pools as of a commit, taken by the loop itself between two steps
+view        copies of the pools, each as of a commit
+looking     copies the pools that changed, on the loop itself between two steps
 figures     numbers worked out from a view: violations, shares, regret
 digest      a view with its figures
 selection chooses the pools and arms with series of their own, if there are too many
@@ -14,6 +15,7 @@ history     the recent past of a few numbers, for the charts
 api         the JSON of the page
 pacing      how often a client may get an answer
 controls    whether the page may change pools, and what other quotas would cost
+renewing    renews an expensive report before clients ask for it
 reporter    turns views into figures, metrics, JSON and history, each once for all clients
 streams     sends events to the watching pages, once a second
 routes      the paths, and the rights they need

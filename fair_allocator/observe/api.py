@@ -118,6 +118,8 @@ def overview(digest: Digest) -> Json:
         "pools": len(digest.figures),
         "paused": paused,
         "retired": view.retired,
+        "stored": view.stored,
+        "damaged": view.damaged,
         "unpromised": sum(each.of.terms.bound is None for each in figures),
         "broken": len(digest.broken),
         "arms_broken": sum(digest.figures[key].broken for key in digest.broken),

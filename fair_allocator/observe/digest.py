@@ -1,6 +1,6 @@
 """A view together with the figures worked out from it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from fair_allocator.observe.figures import PoolFigures
@@ -20,10 +20,19 @@ class Digest:
     worst: PoolFigures | None = None
 
     @classmethod
-    def of(cls, view: View, figures: Mapping[Key, PoolFigures]) -> "Digest":
-        """Return the digest of a view."""
+    def of(
+        cls,
+        view: View,
+        figures: Mapping[Key, PoolFigures],
+        worst: PoolFigures | None = None,
+        fresh: Collection[PoolFigures] = (),
+    ) -> "Digest":
+        """Return the digest of a view; `worst` was the worst pool until the `fresh` ones came."""
         broken = [key for key, each in figures.items() if each.broken]
-        return cls(view, figures, broken, min(figures.values(), key=urgency, default=None))
+        some: Iterable[PoolFigures] = figures.values()
+        if worst is not None and figures.get(worst.of.key) is worst:
+            some = (worst, *fresh)
+        return cls(view, figures, broken, min(some, key=urgency, default=None))
 
 
 def urgency(each: PoolFigures) -> tuple[float, float, str, int]:

@@ -24,23 +24,30 @@ def process_families(restoring: bool, errors: int) -> Iterator[Metric]:
     yield _by_label("build_info", {__version__: 1})
 
 
-def families(view: View, broken: int, hidden: int) -> Iterator[Metric]:
+def families(view: View, broken: int, hidden: int, age: float) -> Iterator[Metric]:
     """Return the metrics of the loop in a view; none before the first view.
 
     `broken` is the number of pools that break their promise, and `hidden` the number of pools
-    without series of their own.
+    without series of their own. `age` is in seconds.
     """
     if view.number:
         yield from _counted(view.tallies)
     if view.time is not None:
         yield from _seen(view, view.time, broken, hidden)
+        yield _gauge("view_age_seconds", age)
 
 
 def _seen(view: View, time: float, broken: int, hidden: int) -> Iterator[Metric]:
     """Return the metrics as of the last time that all owned partitions were in a view."""
     tallies = view.tallies
     paused = sum(pool.paused for pool in view.pools.values())
-    pools = {"serving": len(view.pools) - paused, "paused": paused, "retired": view.retired}
+    pools = {
+        "serving": len(view.pools) - paused,
+        "paused": paused,
+        "retired": view.retired,
+        "stored": view.stored,
+        "damaged": view.damaged,
+    }
     yield _by_label("pools", pools)
     yield _gauge("pools_in_violation", broken)
     yield _gauge("pools_hidden", hidden)

@@ -178,7 +178,12 @@ TRUE_METRICS: Final = (
 """Metrics that need the true means; only a demo knows these."""
 
 STREAM_METRICS: Final = (
-    Metric("pools", "gauge", ("state",), "Pools owned by this process: serving, paused, retired."),
+    Metric(
+        "pools",
+        "gauge",
+        ("state",),
+        "Pools owned by this process: serving, paused, retired, stored or damaged.",
+    ),
     Metric("pools_in_violation", "gauge", (), "Pools with an arm short by more than is promised."),
     Metric("pools_hidden", "gauge", (), "Pools without series of their own (metrics.max_pools)."),
     Metric(
@@ -274,6 +279,7 @@ STREAM_METRICS: Final = (
         "Journal entries of the shard since its log began, over all restarts.",
     ),
     Metric("view_timestamp_seconds", "gauge", (), "When the state shown here was taken."),
+    Metric("view_age_seconds", "gauge", (), "How old the state shown here is."),
 )
 """Metrics of the loop, as of its last view."""
 

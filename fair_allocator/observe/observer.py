@@ -9,12 +9,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from fair_allocator.errors import CommitFailed
 from fair_allocator.log.base import INPUTS, Place, Record
+from fair_allocator.observe.looking import Look, only_counted
 from fair_allocator.observe.tallies import Tallies
-from fair_allocator.observe.view import Key, View, look, only_counted
+from fair_allocator.observe.view import Key, View
 from fair_allocator.service.probe import Probe
 from fair_allocator.shard import Shard, Snapshots
 from fair_allocator.shard.settings import Tally
@@ -23,6 +25,13 @@ logger = logging.getLogger(__name__)
 
 VIEW_SECONDS: Final = 2.0
 """How long to wait for a view. A loop that restores makes none; the caller gets the last view."""
+
+PART_OF_A_STEP: Final = 0.1
+LEAST_SECONDS: Final = 0.005
+"""The part of the loop's time that a look at very many pools may take, and the least in a step."""
+
+LOOK_SECONDS: Final = 3.0
+"""After this time, a look is finished within one step."""
 
 WATCH_SECONDS: Final = 30.0
 """How long a pool notes its decisions after a page last watched it."""
@@ -62,6 +71,11 @@ class Observer(Probe):
         self._last_read: dict[Place, int] = {}
         self._view = View()
         self._asked = False
+        self._look: Look | None = None
+        """A look at the pools that is not done yet."""
+        self._look_began = self._looked_at = self.started
+        self._looking = 0.0
+        """Seconds of the loop's time that this look has taken."""
         self._closed = False
         self._watched: dict[Key, float] = {}
         """Until when each pool is watched; the last watched pool is at the end."""
@@ -76,6 +90,10 @@ class Observer(Probe):
             self._asked = True
             self._published.wait_for(lambda: self._closed or self._view.number > number, seconds)
             return self._view
+
+    def age(self, view: View) -> float:
+        """Return how many seconds ago a view was taken; 0 if it has no time."""
+        return 0.0 if view.time is None else max(0.0, self._wall() - view.time)
 
     def watch(self, pool: Key) -> None:
         """Let a pool note its decisions for a while, from the next view on."""
@@ -180,7 +198,7 @@ class Observer(Probe):
             self._serving, self.restoring_now, self.failure = True, "", ""
             self.assigned = self.assigned or bool(owned)
             self.stepped_at = self._monotonic()
-        if self._asked:
+        if self._asked or self._look is not None:
             self._asked = False
             self._tallies.partitions = len(owned)
             if whole:
@@ -200,18 +218,42 @@ class Observer(Probe):
         began = time.thread_time()
         try:
             if shards is None:
-                view = only_counted(self._view, owned, self._tallies)
+                view: View | None = only_counted(self._view, owned, self._tallies)
             else:
-                watched = self._watched_now()
-                view = look(self._view, self._wall(), shards, self._tallies, watched)
+                view = self._looked(shards)
         except Exception:
             # An error in the observer must never stop the loop.
             self.errors += 1
             logger.exception("no view of the pools could be taken")
+            self._give_up_look()
             return
-        with self._published:
-            self._view, self.spent = view, time.thread_time() - began
-            self._published.notify_all()
+        self._looking += time.thread_time() - began
+        if view is not None:
+            with self._published:
+                self._view, self.spent, self._looking = view, self._looking, 0.0
+                self._published.notify_all()
+
+    def _looked(self, shards: Mapping[int, Shard]) -> View | None:
+        """Go on looking at the pools for a while; return a view once all are looked at."""
+        if self._look is not None and not self._look.is_of(shards):
+            self._give_up_look()
+        now = self._monotonic()
+        if self._look is None:
+            self._look = Look(self._view, self._wall(), shards, self._watched_now())
+            self._look_began = self._looked_at = now
+        until = now + max(LEAST_SECONDS, PART_OF_A_STEP * (now - self._looked_at))
+        is_late = now - self._look_began > LOOK_SECONDS
+        if not self._look.go_on(lambda: not is_late and self._monotonic() > until):
+            self._looked_at = self._monotonic()
+            return None
+        view = self._look.view(self._view.number + 1, self._tallies)
+        self._look = None
+        return view
+
+    def _give_up_look(self) -> None:
+        """Forget a look that cannot be finished. The next one looks at every pool."""
+        self._look = None
+        self._view = replace(self._view, partitions=frozenset())
 
     def _watched_now(self) -> frozenset[Key]:
         """Return the pools that are watched now, and forget the others."""

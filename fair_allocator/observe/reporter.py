@@ -18,11 +18,12 @@ from fair_allocator.observe import api, families
 from fair_allocator.observe.controls import ArmStanding
 from fair_allocator.observe.digest import Digest
 from fair_allocator.observe.exposition import PoolsText, Truth
-from fair_allocator.observe.figures import work_out
+from fair_allocator.observe.figures import PoolFigures, work_out
 from fair_allocator.observe.history import History
-from fair_allocator.observe.observer import Observer
+from fair_allocator.observe.observer import VIEW_SECONDS, Observer
 from fair_allocator.observe.pacing import Pacing
-from fair_allocator.observe.view import View
+from fair_allocator.observe.renewing import Renewing
+from fair_allocator.observe.view import Key, View
 
 logger = logging.getLogger(__name__)
 
@@ -35,11 +36,17 @@ LONGEST_SECONDS: Final = 10.0
 EVENT_SECONDS: Final = 0.9
 """How old a digest may be for a page that gets one every second."""
 
+AT_ONCE: Final = 2_000
+"""How many pools are worked out together: enough to share the work, few enough for the caches."""
+
 FRESH_SECONDS: Final = 0.25
 """A digest younger than this is used again, even if many clients ask."""
 
 MOST_OF_THE_TIME: Final = 0.02
 """The part of a processor that digests may take: an expensive digest is renewed less often."""
+
+COSTLY_SECONDS: Final = 0.1
+"""If a digest takes longer than this, the next ones are made before clients ask for them."""
 
 
 class Reporter(Collector):
@@ -48,9 +55,11 @@ class Reporter(Collector):
     As a collector it yields the metrics of the stream. The metrics of the pools are text already.
 
     How often there is a new digest depends on the cost of digests, never on the clients' queries.
-    So no client can delay the news for the others. The code that answers a client tells `pacing`
-    what the answer cost, and `pacing` says when the client may have another. `more` has the metrics
-    of other parts, which `/metrics` shows too.
+    So no client can delay the news for the others. Only the first client waits for an expensive
+    digest. From then on a thread renews it, and clients get the last one.
+
+    The code that answers a client tells `pacing` what the answer cost, and `pacing` says when the
+    client may have another. `more` has the metrics of other parts, which `/metrics` shows too.
     """
 
     def __init__(
@@ -68,6 +77,7 @@ class Reporter(Collector):
         self._monotonic = monotonic
         self._text = PoolsText(caps or MetricsSection(), truth or {})
         self._digest = Digest(View(), {}, [])
+        self._renewing = Renewing(self._renew_beside, monotonic)
         self._made = float("-inf")
         self._spent = 0.0
         self._answers_of: Digest | None = None
@@ -85,19 +95,34 @@ class Reporter(Collector):
 
     def close(self) -> None:
         """End every wait for the loop."""
+        self._renewing.close()
         self._observer.close()
 
     def digest(self, max_age: float = FRESH_SECONDS) -> Digest:
         """Return a digest at most `max_age` seconds old, if its cost and the loop allow that."""
         with self._one_at_a_time:
-            seldom = min(self._spent / MOST_OF_THE_TIME, LONGEST_SECONDS)
-            if self._monotonic() - self._made > max(max_age, seldom):
-                view = self._observer.view()
-                self._spent = self._observer.spent
-                with self._spending():
-                    self._renew(view)
-                self._made = self._monotonic()
+            is_old = self._monotonic() - self._made > max(max_age, self._pause())
+            if not self._renewing.goes_on() and is_old:
+                self._take(*self._renewed())
+                if self._spent > COSTLY_SECONDS:
+                    self._renewing.begin(self._pause())
             return self._digest
+
+    def _pause(self) -> float:
+        """Return how many seconds a digest is used at least, because of its cost."""
+        return min(self._spent / MOST_OF_THE_TIME, LONGEST_SECONDS)
+
+    def _renew_beside(self) -> float | None:
+        """Renew an expensive digest on a thread; return the pause, None if it is cheap now."""
+        try:
+            renewed = self._renewed(LONGEST_SECONDS)
+        except Exception:
+            self._errors += 1
+            logger.exception("the pools' figures could not be worked out")
+            return LONGEST_SECONDS
+        with self._one_at_a_time:
+            self._take(*renewed)
+            return self._pause() if self._spent > COSTLY_SECONDS else None
 
     @contextmanager
     def _spending(self) -> Iterator[None]:
@@ -106,19 +131,34 @@ class Reporter(Collector):
         yield
         self._spent += time.thread_time() - began
 
-    def _renew(self, view: View) -> None:
-        known = self._digest.figures
-        if view.number == self._digest.view.number:
-            return
+    def _renewed(self, patience: float = VIEW_SECONDS) -> tuple[Digest, float]:
+        """Return a digest of the loop's pools as they are now, and the seconds that it took.
+
+        If the loop makes no view within `patience` seconds, return the last digest.
+        """
+        before, view = self._digest, self._observer.view(patience)
+        began, known = time.thread_time(), before.figures
+        if view.number == before.view.number:
+            return before, self._observer.spent
         changed = [
             pool
             for key, pool in view.pools.items()
             if (old := known.get(key)) is None or old.of is not pool
         ]
-        fresh = {figures.of.key: figures for figures in work_out(changed)}
+        fresh: dict[Key, PoolFigures] = {}
+        for at in range(0, len(changed), AT_ONCE):
+            some = work_out(changed[at : at + AT_ONCE])
+            fresh.update({figures.of.key: figures for figures in some})
         figures = {key: fresh.get(key) or known[key] for key in view.pools}
-        self._digest = Digest.of(view, figures)
-        self.history.add(view.time, figures, self._digest.broken)
+        digest = Digest.of(view, figures, before.worst, fresh.values())
+        return digest, self._observer.spent + time.thread_time() - began
+
+    def _take(self, digest: Digest, spent: float) -> None:
+        """Answer from this digest from now on."""
+        self._made, self._spent = self._monotonic(), spent
+        if digest is not self._digest:
+            self._digest = digest
+            self.history.add(digest.view.time, digest.figures, digest.broken)
 
     # -- the page -----------------------------------------------------------------------------
 
@@ -224,7 +264,8 @@ class Reporter(Collector):
         errors = self._errors + self._observer.errors
         digest = self._digest
         yield from families.process_families(bool(self._observer.restoring_now), errors)
-        yield from families.families(digest.view, len(digest.broken), self._hidden)
+        age = self._observer.age(digest.view)
+        yield from families.families(digest.view, len(digest.broken), self._hidden, age)
 
     def describe(self) -> Iterable[Metric]:
         return ()

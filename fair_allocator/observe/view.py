@@ -1,19 +1,17 @@
-"""A copy of the loop's state as of a commit: plain data that never changes again.
+"""Copies of the loop's pools: plain data that never changes again.
 
-The loop itself makes the copy, between two steps, and only when a client has asked for it. It
-copies the columns of the pools that changed since the last view, and shares the rest with it.
+The loop itself makes the copies, between two steps (see `looking`).
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from fair_allocator.core.pool import Pool
 from fair_allocator.observe.tallies import Tallies
-from fair_allocator.shard import Shard
 from fair_allocator.shard.hosted import HostedPool
-from fair_allocator.shard.noted import MOST_NOTED, Noted, remembered
+from fair_allocator.shard.noted import MOST_NOTED, Noted
 
 
 class PoolTerms:
@@ -146,28 +144,6 @@ class PoolView:
         self.observed = arms.observed.copy()
         self.total = arms.total.copy()
 
-    def is_of(self, hosted: HostedPool) -> bool:
-        """Tell whether this view of a pool is still current.
-
-        A decision raises `rounds`. A reward, a decline or an expiry lowers `open`. A change of the
-        pool starts an epoch. An arm becomes busy or free only with one of these. Sleeping arms,
-        waiting requests and a pause change none of them, so they are compared as well. A watched
-        pool has noted its new decisions.
-        """
-        pool = hosted.pool
-        return (
-            self.rounds == pool.rounds
-            and self.open == pool.open
-            and self.pool is pool
-            and self.terms.epoch == pool.epoch
-            and self.paused == hosted.hosting.paused
-            and self.waiting == len(hosted.waiting)
-            and self.oldest == _oldest(hosted)
-            and len(self.asleep) == len(pool.sleeping)
-            and self.asleep.issuperset(pool.sleeping)
-            and not hosted.noted
-        )
-
     @property
     def waiting_since(self) -> int | None:
         """Since when the oldest request waits, in ms of record time."""
@@ -215,16 +191,19 @@ def _oldest(hosted: HostedPool) -> tuple[WaitingRequest, ...]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The state of all owned partitions at one moment.
+    """The state of all owned partitions: each pool is as of a commit, at `time` or a little later.
 
     Attributes
     ----------
     number
         Views are numbered from 1; 0 is before the first.
     time
-        Wall time of the pools' state, in seconds; None before the first look at the pools.
-    retired
-        How many pools are kept compressed; they are not in `pools`.
+        Wall time when the look at the pools began, in seconds; None before the first one.
+    retired, stored, damaged
+        How many pools are kept compressed, how many still have to be made after a restore, and how
+        many cannot be made from their bytes; none of them is in `pools`.
+    partitions
+        The partitions whose pools are in `pools`.
     by_partition
         Whether several partitions may have pools of the same name.
     watched
@@ -237,57 +216,9 @@ class View:
     time: float | None = None
     pools: Mapping[Key, PoolView] = field(default_factory=dict)
     retired: int = 0
+    stored: int = 0
+    damaged: int = 0
+    partitions: frozenset[int] = frozenset()
     by_partition: bool = False
     watched: frozenset[Key] = frozenset()
     tallies: Tallies = field(default_factory=Tallies)
-
-
-def look(
-    before: View,
-    time: float,
-    shards: Mapping[int, Shard],
-    tallies: Tallies,
-    watched: frozenset[Key] = frozenset(),
-) -> View:
-    """Return a view of these shards, and make the watched pools note their decisions."""
-    _let_note(shards, before.watched, watched)
-    pools: dict[Key, PoolView] = {}
-    known, total = before.pools, 0
-    by_partition = any(shard.settings.partitioner == "none" for shard in shards.values())
-    for partition, shard in shards.items():
-        total += len(shard.table)
-        for hosted in shard.table.resident():
-            key = partition, hosted.pool.name
-            old = known.get(key)
-            if old is None or not old.is_of(hosted):
-                old = PoolView(hosted, partition, old)
-            pools[key] = old
-    return View(
-        before.number + 1,
-        time,
-        pools,
-        retired=total - len(pools),
-        by_partition=by_partition,
-        watched=watched,
-        tallies=tallies.copy(),
-    )
-
-
-def _let_note(shards: Mapping[int, Shard], before: frozenset[Key], watched: frozenset[Key]) -> None:
-    """Make the watched pools note their decisions, and all others stop."""
-    for partition, name in before | watched:
-        hosted = shards[partition].table.pools.get(name) if partition in shards else None
-        if hosted is not None:
-            if (partition, name) not in watched:
-                hosted.noted = None
-            elif hosted.noted is None:
-                hosted.noted = remembered(hosted.pool)
-
-
-def only_counted(before: View, owned: Collection[int], tallies: Tallies) -> View:
-    """Return the last view, with the same time and the current counts.
-
-    Pools of partitions that this instance no longer owns are left out: the new owner shows them.
-    """
-    pools = {key: pool for key, pool in before.pools.items() if key[0] in owned}
-    return replace(before, number=before.number + 1, pools=pools, tallies=tallies.copy())

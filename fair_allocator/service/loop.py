@@ -46,6 +46,11 @@ in which nobody decides."""
 _TELLING_SECONDS: Final = 2.0
 """How often a long restore logs its progress."""
 
+_MADE_AT_ONCE: Final = 100
+_RECORDS_A_POOL: Final = 100
+"""How many pools a step makes that a restore kept as bytes: so many if there are no inputs, else
+one for so many inputs. A pool takes about 0.1 ms, and as long as ten inputs."""
+
 _SWEEPING_SECONDS: Final = 30.0
 """How often to collect reference cycles of the client library.
 
@@ -178,7 +183,7 @@ class Service:
             # seeks every partition.
             self.log.poll(0.0, 1)
         self._restore_some(self._to_restore())
-        wait = 0.0 if self._to_restore() else settings.poll_seconds
+        wait = 0.0 if self._to_restore() or any(self._unmade()) else settings.poll_seconds
         records = self.log.poll(wait, settings.batch_records)
         now = round(self._wall() * 1000)
         if records:
@@ -190,6 +195,19 @@ class Service:
             self._tick(now, records)
         self._commit()
         self._probe.decided(folded)
+        self._make_some(1 + len(records) // _RECORDS_A_POOL if records else _MADE_AT_ONCE)
+
+    def _unmade(self) -> Iterator[tuple[OwnedPartition, Shard]]:
+        """Return the shards with pools that a restore kept as bytes and nobody has made yet."""
+        for partition, live in self._restored():
+            if not live.shard.table.is_whole:
+                yield partition, live.shard
+
+    def _make_some(self, most: int) -> None:
+        """Make about so many pools that a restore kept as bytes."""
+        unmade = list(self._unmade())
+        for partition, shard in unmade:
+            partition.make_some(shard, 1 + most // len(unmade))
 
     def _fold(self, records: Sequence[Record], now: int) -> list[Record]:
         """Fold records part by part; return those that are not committed yet.

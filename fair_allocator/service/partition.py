@@ -1,5 +1,6 @@
 """One partition that the service owns, and everything the service keeps for it."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby, islice
@@ -11,6 +12,8 @@ from fair_allocator.log.base import INPUTS, Log, Record
 from fair_allocator.service.settings import ServiceSettings
 from fair_allocator.shard import Progress, Shard, Snapshots, restore
 from fair_allocator.shard.settings import Tally
+
+logger = logging.getLogger(__name__)
 
 _CONTROLS: Final = INPUTS[2]
 _topic = itemgetter(0)
@@ -43,6 +46,8 @@ class OwnedPartition:
         entry stays until a commit up to this position is known to have happened.
     doubted
         The journal's offsets when a restore last saw that the log's committed offsets differ.
+    reported
+        How many damaged pools were logged.
     """
 
     number: int
@@ -50,6 +55,7 @@ class OwnedPartition:
     prepared: bool = False
     tried: dict[str, int] = field(default_factory=dict)
     doubted: Mapping[str, int] | None = None
+    reported: int = 0
 
     def restore(self, log: Log, settings: ServiceSettings, progress: Progress) -> Shard:
         """Restore the state from the journal and seek to its positions; return the shard."""
@@ -74,13 +80,21 @@ class OwnedPartition:
             # No service has read these inputs yet. Begin at their first offset, which may be above
             # 0.
             shard.begin_at(log.seek(self.number, {}))
-        self.restored = Restored(shard, snapshots)
+        self.restored, self.reported = Restored(shard, snapshots), 0
         # What is in the journal was committed, even if the answer to the commit was lost.
         self.forget_tried()
         for name, pool in settings.pools.items():
             if shard.settings.lives_here(name, self.number):
                 shard.take_up(name, pool.settings, pool.fingerprint)
         return shard
+
+    def make_some(self, shard: Shard, most: int) -> None:
+        """Make some of the pools that the restore kept as bytes; report the damaged ones."""
+        table = shard.table
+        table.make_some(most)
+        for message in list(table.damaged.values())[self.reported :]:
+            logger.error("partition %d: %s", self.number, message)
+        self.reported = len(table.damaged)
 
     def _check_offsets(self, log: Log, shard: Shard) -> None:
         """Refuse to serve if somebody moved the committed offsets away from the journal's."""

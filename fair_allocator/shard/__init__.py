@@ -6,7 +6,9 @@ hosted      a pool with its hosting, its open assignments and its waiting reques
 asked       a request as it was read, for deciding it later
 headers which headers of a request are copied to its answers
 needs       expressions over the tags of arms
-table       the pools of a shard; only operations change them
+kept        pools as bytes, in memory and in a snapshot
+pools       the pools of a shard: made, or kept as bytes
+table       everything that an operation can do to the pools; only operations change them
 operations  every kind of change of the state, one small class each
 journal     journal entries: the operations of each commit, chained by hashes
 commits     collects the changes of the next commit, and applies journal entries

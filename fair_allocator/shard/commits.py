@@ -21,7 +21,7 @@ class Commits:
     def __init__(self, partition: int, settings: ShardSettings) -> None:
         self.partition = partition
         self.settings = settings
-        self.table = PoolTable(settings.memory_bytes)
+        self.table = PoolTable(settings.memory_bytes, settings.retire_after is not None)
         self.offsets = dict.fromkeys(INPUTS, 0)
         self.seq = 0
         self.writer = 1

@@ -17,7 +17,7 @@ from fair_allocator.core.quotas import Number, parse_quota
 from fair_allocator.core.requests import Assignment, Request, RewardOutcome
 from fair_allocator.events import wire
 from fair_allocator.shard.asked import Asked, Waiter
-from fair_allocator.shard.hosting import Hosting
+from fair_allocator.shard.hosting import Hosting, shared
 from fair_allocator.shard.needs import parse_needs
 from fair_allocator.shard.noted import Noted
 from fair_allocator.shard.pace import Pace
@@ -28,6 +28,9 @@ MOST_NEEDS: Final = 256
 """For how many expressions over tags a pool remembers the matching arms."""
 
 _NEVER: Final = 1 << 62
+
+_NOTHING: Final[dict[Any, Any]] = {}
+"""Shared by all pools without waiting requests, requests to decide again, or tags."""
 
 
 @lru_cache(maxsize=1_000, typed=True)
@@ -65,14 +68,16 @@ class HostedPool:
     own_bytes, kept_bytes, counted
         About how many bytes of memory the pool itself takes, if it was made on demand; how many
         `waiting` and `asked` take; and how many of all its bytes `Memory` has counted.
+    changed
+        Whether the pool is among the changes that its table has noted for watchers.
     noted
         The decisions since a watcher last looked at the pool; None while nobody watches it.
     """
 
     __slots__ = (
-        *("_first", "_needs", "asked", "bucket", "counted", "epochs", "hosting", "kept_bytes"),
-        *("key", "noted", "open", "opening", "own_bytes", "pace", "pool", "scheduled", "stood"),
-        *("tags", "waiting"),
+        *("_first", "_needs", "asked", "bucket", "changed", "counted", "epochs", "hosting"),
+        *("kept_bytes", "key", "noted", "open", "opening", "own_bytes", "pace", "pool"),
+        *("scheduled", "stood", "tags", "waiting"),
     )
 
     def __init__(self, pool: Pool, hosting: Hosting, epochs: list[Epoch], bucket: int) -> None:
@@ -86,11 +91,12 @@ class HostedPool:
         self.scheduled: int | None = None
         self.stood = 0
         self.open: list[Assignment] = []
-        self.waiting: dict[tuple[str, str], Waiter] = {}
-        self.asked: dict[str, Asked] = {}
-        self.tags: dict[str, frozenset[str]] = {}
+        self.waiting: dict[tuple[str, str], Waiter] = _NOTHING
+        self.asked: dict[str, Asked] = _NOTHING
+        self.tags: dict[str, frozenset[str]] = _NOTHING
+        self.changed = False
         self.noted: list[Noted] | None = None
-        self._needs: dict[str, Any] = {}
+        self._needs: dict[str, Any] = _NOTHING
         self._first = 0
         self.pace: Pace | None = None
         self.own_bytes = self.kept_bytes = self.counted = 0
@@ -117,7 +123,7 @@ class HostedPool:
             caps=settings.get("caps"),
             max_open=settings.get("max_open"),
         )
-        hosted = cls(pool, Hosting().changed(settings), epochs, bucket)
+        hosted = cls(pool, shared(Hosting().changed(settings)), epochs, bucket)
         hosted._retag(settings.get("tags") or {})
         return hosted
 
@@ -134,7 +140,7 @@ class HostedPool:
             caps=settings.get("caps", KEEP),
             max_open=settings.get("max_open", KEEP),
         )
-        self.hosting = self.hosting.changed(settings)
+        self.hosting = shared(self.hosting.changed(settings))
         self._retag(settings["tags"] or {} if "tags" in settings else self.tags)
 
     def set_arms(self, arms: Mapping[str, Mapping[str, Any]]) -> Change:
@@ -174,7 +180,8 @@ class HostedPool:
     def _retag(self, tags: Mapping[str, Any]) -> None:
         """Keep the tags of the pool's current arms, and drop others."""
         arms = self.pool.columns.index
-        self.tags = {arm: frozenset(some) for arm, some in tags.items() if some and arm in arms}
+        found = {arm: frozenset(some) for arm, some in tags.items() if some and arm in arms}
+        self.tags = found or _NOTHING
         self._settle()
 
     def _settle(self) -> None:
@@ -187,7 +194,7 @@ class HostedPool:
         else:
             level, at = (0, 0) if before is None else (before.level, before.at)
             self.pace = Pace(rate, self.hosting.burst or rate, level, at)
-        self._needs.clear()
+        self._needs = _NOTHING
 
     # -- requests -----------------------------------------------------------------------------
 
@@ -211,8 +218,8 @@ class HostedPool:
             if 2 * len(met) > len(arms):
                 some = set(met)
                 met = AllBut([arm for arm in arms if arm not in some])
-            if len(self._needs) >= MOST_NEEDS:
-                self._needs.clear()
+            if not self._needs or len(self._needs) >= MOST_NEEDS:
+                self._needs = {}
             self._needs[needs] = met
         if not isinstance(met, AllBut) and not met:
             raise InvalidRequest("needs: no arm of the pool has these tags")
@@ -293,6 +300,8 @@ class HostedPool:
 
     def begin_wait(self, waiter: Waiter) -> None:
         """Let a request wait."""
+        if not self.waiting:
+            self.waiting = {}
         self.waiting[waiter.key] = waiter
         self.kept_bytes += waiter.asked.footprint
 
@@ -306,6 +315,8 @@ class HostedPool:
 
     def keep(self, asked: Asked) -> None:
         """Keep a request that may have to be decided again."""
+        if not self.asked:
+            self.asked = {}
         self.asked[asked.request_id] = asked
         self.kept_bytes += asked.footprint
 
@@ -379,7 +390,7 @@ class HostedPool:
     def _restored(cls, state: Mapping[str, Any], bucket: int) -> "HostedPool":
         epochs: list[Epoch] = []
         pool = Pool.from_state(state["pool"], on_epoch=epochs.append, stand_in=True)
-        hosted = cls(pool, Hosting.from_state(state), epochs, bucket)
+        hosted = cls(pool, shared(Hosting.from_state(state)), epochs, bucket)
         hosted.stood = state["stood"]
         hosted.open = pool.waiting()
         check_open(state["clocks"], len(hosted.open))

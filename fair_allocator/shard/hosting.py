@@ -92,3 +92,15 @@ class Hosting:
     def from_state(cls, state: Mapping[str, Any]) -> "Hosting":
         """Return the settings that `state` wrote."""
         return cls(**{field: state[field] for field in cls.__dataclass_fields__ if field in state})
+
+
+_SHARED: Final[dict[str, Hosting]] = {}
+_MOST_SHARED: Final = 1_000
+
+
+def shared(hosting: Hosting) -> Hosting:
+    """Return the same settings as one object. Many pools have the settings of one template."""
+    if len(_SHARED) >= _MOST_SHARED:
+        _SHARED.clear()
+    # By their text, because 1 and 1.0 are equal, but are written differently.
+    return _SHARED.setdefault(repr(hosting), hosting)

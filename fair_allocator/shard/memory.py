@@ -52,9 +52,8 @@ class Memory:
 
     def add(self, hosted: HostedPool) -> None:
         """Count a pool that was loaded, made or changed."""
-        hosted.own_bytes = pool_bytes(hosted.pool.size) if hosted.hosting.on_demand else 0
-        self.pools += hosted.own_bytes
-        self.follow(hosted)
+        self.recognise(hosted)
+        self.add_kept(hosted.counted - hosted.own_bytes, hosted.own_bytes)
 
     def drop(self, hosted: HostedPool) -> None:
         """Stop counting a pool."""
@@ -72,6 +71,18 @@ class Memory:
         if hosted.own_bytes:
             self.on_demand += more
         hosted.counted = now
+
+    def add_kept(self, requests: int, own: int) -> None:
+        """Count a pool that is kept as bytes, as it will count once it is made."""
+        self.taken += requests + own
+        if own:
+            self.on_demand += requests + own
+            self.pools += own
+
+    def recognise(self, hosted: HostedPool) -> None:
+        """Note what a pool counts that was counted while it was kept."""
+        hosted.own_bytes = pool_bytes(hosted.pool.size) if hosted.hosting.on_demand else 0
+        hosted.counted = hosted.pool.footprint + hosted.kept_bytes + hosted.own_bytes
 
     def add_retired(self, size: int) -> None:
         """Count a retired pool of this size; a negative size stops counting it."""

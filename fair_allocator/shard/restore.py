@@ -142,13 +142,13 @@ def restore(
             len(manifest.places),
             manifest.published,
         )
-        # States of older versions are converted when they are loaded, so no pool may stay retired.
-        retired = settings.retire_after is not None and manifest.version == VERSION
+        size = sum(map(len, journal.buckets))
+        journal.parts.clear()
         for number, data in enumerate(journal.buckets):
             if data:
-                _load(shard, data, journal.manifest_offset, retired)
+                journal.buckets[number] = b""  # not needed any more: the table has its pools
+                _load(shard, data, journal.manifest_offset, manifest.version)
                 progress(f"{number + 1:,} of {len(journal.buckets):,} parts of the snapshot loaded")
-        size = sum(map(len, journal.buckets))
         snapshots.resume(manifest, journal.manifest_offset, size, journal.closed_at)
         seq, chain, partitions = manifest.seq, manifest.chain, manifest.partitions
         covered = {bucket: upto for bucket, (_, upto, _) in enumerate(manifest.places)}
@@ -186,10 +186,16 @@ def _apply(shard: Shard, entry: Entry, chain: str, covered: Mapping[int, int]) -
         ) from error
 
 
-def _load(shard: Shard, data: bytes, offset: int, idle_retired: bool) -> None:
-    """Load a part of a snapshot. Its bytes are undamaged, but somebody may have forged them."""
+def _load(shard: Shard, data: bytes, offset: int, version: int) -> None:
+    """Load a part of a snapshot. Its bytes are undamaged, but somebody may have forged them.
+
+    Pools of older versions are made at once, because their states may have to be converted.
+    """
     try:
-        shard.table.load(data, idle_retired)
+        if version == VERSION:
+            shard.table.keep(data)
+        else:
+            shard.table.load(data, retire_idle=shard.settings.retire_after is not None)
     except WRONG as error:
         raise JournalBroken(
             f"journal {shard.partition} @ {offset}: the snapshot holds what no pool can be: "

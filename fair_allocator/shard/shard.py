@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from fair_allocator.core.errors import InvalidPool, InvalidRequest, InvalidReward, NobodyFree
 from fair_allocator.core.general import MAX_SLOTS
 from fair_allocator.core.requests import PICK_BYTES, Request, RewardOutcome
+from fair_allocator.errors import DamagedPool
 from fair_allocator.events import (
     Configure,
     Decline,
@@ -112,7 +113,10 @@ class Shard(Controlling):
 
     def _find(self, key: bytes | None, pool: str) -> HostedPool | None:
         """Return a record's pool, None if there is none yet; refuse a misplaced record."""
-        hosted = self.table.hosted(pool)
+        try:
+            hosted = self.table.hosted(pool)
+        except DamagedPool as error:
+            raise Unusable(Refusal.REFUSED, str(error)) from error
         if hosted is None or key != hosted.key:
             check_place(key, pool, self.partition, self.settings)
         return hosted

@@ -25,7 +25,12 @@ from fair_allocator.shard.journal import ENTRY, MANIFEST, PART, WRONG, in_pieces
 from fair_allocator.shard.shard import Shard
 from fair_allocator.text import to_bytes
 
-VERSION = 3
+VERSION = 4
+"""Before version 4, a bucket was the JSON of its pools (`PoolTable.load`)."""
+
+MANY_BYTES = 8 * 2**20
+"""After so many bytes of entries, the configured number of entries is not waited for."""
+
 POOLS_A_BUCKET = 32
 OLDEST_PART = 8
 """After so many generations, an unchanged bucket is written again, so that the journal shrinks."""
@@ -140,16 +145,18 @@ class Snapshots:
     def records(self, cut: Sequence[Outgoing], *, whole: bool = False) -> list[Outgoing]:
         """Return the snapshot records to add to the commit of a shard's `cut`.
 
-        A generation begins after the configured number of entries, and only if they have as many
-        bytes as the last generation. So generations cost no more than entries do. With `whole`,
-        this commit writes all the rest of a generation except its manifest.
+        A generation begins after the configured number of entries, or after `MANY_BYTES` of them.
+        It only begins if they have as many bytes as the last generation. So generations cost no
+        more than entries do. With `whole`, this commit writes all the rest of a generation except
+        its manifest.
         """
         for record in reversed(cut):
             if record.topic != JOURNAL:
                 break
             self.trail(record.key == ENTRY, len(record.value or b""))
         if self._open is None:
-            due = self._since_entries >= self._every and self._since_bytes >= self.bytes
+            many = self._since_entries >= self._every or self._since_bytes >= MANY_BYTES
+            due = many and self._since_bytes >= self.bytes
             if not (due or whole) or not self._since_entries:
                 return []
             self._begin()
@@ -192,7 +199,7 @@ class Snapshots:
         A value far above 1 means that generations are not written. A restore then has many entries
         to replay.
         """
-        entries = self._since_entries / self._every
+        entries = max(self._since_entries / self._every, self._since_bytes / MANY_BYTES)
         return min(entries, self._since_bytes / self.bytes) if self.bytes else entries
 
     @property
@@ -252,10 +259,8 @@ class Snapshots:
         while self._todo:
             bucket = self._todo.pop()
             shard.table.touched.discard(bucket)
-            members = shard.table.members(bucket)
             self._places[bucket] = [[], shard.seq, self.generation]
-            if members:
-                data = shard.table.dump(members)
+            if data := shard.table.bucket(bucket):
                 pieces = range(0, len(data), self._chunk)
                 self._parts.extend((bucket, data[at : at + self._chunk]) for at in pieces)
                 return True

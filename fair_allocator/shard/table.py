@@ -1,27 +1,20 @@
 """The state of a shard: its pools and its clock. Only operations change it."""
 
-import json
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from heapq import heappop, heappush
-from itertools import chain
+from heapq import heappop
 from typing import Any
-from zlib import compress, crc32, decompress
 
 from fair_allocator.core.among import Among
-from fair_allocator.core.errors import InvalidPool, InvalidState
+from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.guarantee import Change
 from fair_allocator.core.learners import stand_in_for
 from fair_allocator.core.requests import Assignment, RewardOutcome
-from fair_allocator.errors import JournalBroken
-from fair_allocator.events.wire import to_json
 from fair_allocator.shard.asked import Asked, Waiter
 from fair_allocator.shard.hosted import HostedPool
-from fair_allocator.shard.memory import Memory
-from fair_allocator.shard.revived import each, is_idle, revived
+from fair_allocator.shard.hosting import shared
+from fair_allocator.shard.pools import Pools
 from fair_allocator.shard.settings import UNLIMITED
-from fair_allocator.text import to_bytes, to_text
 
 
 class Elapsed:
@@ -48,70 +41,15 @@ class Elapsed:
         self.tired: list[tuple[str, Waiter]] = []
 
 
-class PoolTable:
-    """The pools of a shard by name.
+class PoolTable(Pools):
+    """The pools of a shard, and everything that an operation can do to them."""
 
-    A *retired* pool is kept as compressed bytes, and comes back unchanged when it is needed. The
-    state that the table reports is the same, whether a pool is retired or not.
-
-    Pools are grouped into buckets by their name. A snapshot writes whole buckets. `touched` has the
-    buckets in which something changed.
-    """
-
-    def __init__(self, memory_bytes: int = UNLIMITED) -> None:
-        self.clock = 0
+    def __init__(self, memory_bytes: int = UNLIMITED, retiring: bool = True) -> None:
+        super().__init__(memory_bytes, retiring)
         self.applied: dict[str, str] = {}
         """Fingerprints of the configuration file's pools when they were last applied."""
         self.restoring = False
         """Whether a restore is applying operations of the journal."""
-        self.touched: set[int] = set()
-        self.buckets = 1
-        self.pools: dict[str, HostedPool] = {}
-        """The pools that are not retired."""
-        self.memory = Memory(memory_bytes)
-        self._retired: dict[str, bytes] = {}
-        self._groups: list[set[str]] = [set()]
-        self._due: list[tuple[int, str]] = []
-        self._used: OrderedDict[str, int] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self.pools) + len(self._retired)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.pools or name in self._retired
-
-    def __iter__(self) -> Iterator[str]:
-        return chain(self.pools, self._retired)
-
-    def hosted(self, name: str) -> HostedPool | None:
-        """Return a pool, even if it was retired; None if there is no such pool."""
-        hosted = self.pools.get(name)
-        if hosted is None and name in self._retired:
-            data = self._retired.pop(name)
-            try:
-                hosted = revived(name, json.loads(decompress(data)), self.bucket_of(name))
-            except InvalidState as error:
-                raise JournalBroken(f"its snapshot holds what no pool can be: {error}") from error
-            self.pools[name] = hosted
-            self.memory.add_retired(-len(data))
-            self.memory.add(hosted)
-            self._schedule(name, hosted)
-            self.used(name)
-        return hosted
-
-    def resident(self) -> Iterable[HostedPool]:
-        """Return the pools that are not retired."""
-        return self.pools.values()
-
-    def touch(self, name: str) -> HostedPool:
-        """Return a pool that is about to change, and mark its bucket as changed."""
-        hosted = self.pools.get(name)
-        if hosted is None:
-            hosted = self.hosted(name)
-            if hosted is None:
-                raise KeyError(name)
-        self.touched.add(hosted.bucket)
-        return hosted
 
     # -- operations ---------------------------------------------------------------------------
 
@@ -141,10 +79,11 @@ class PoolTable:
         else:
             hosted.reconfigure(settings)
             self.memory.drop(hosted)
-        hosted.hosting = replace(hosted.hosting, on_demand=on_demand, fingerprint=fingerprint)
+        hosted.hosting = shared(
+            replace(hosted.hosting, on_demand=on_demand, fingerprint=fingerprint)
+        )
         self.memory.add(hosted)
-        self.touched.add(hosted.bucket)
-        return hosted
+        return self.touch(name)
 
     def set_arms(self, name: str, arms: Mapping[str, Mapping[str, Any]]) -> Change:
         """Add or change some arms of a pool."""
@@ -184,9 +123,10 @@ class PoolTable:
 
     def remove(self, name: str) -> None:
         """Forget a pool."""
-        hosted = self.touch(name)  # which brings it back if it was retired
+        hosted = self.touch(name)
         self.memory.drop(hosted)
         del self.pools[name]
+        self._note_change(name, None)
         self._groups[hosted.bucket].remove(name)
         self._used.pop(name, None)
 
@@ -262,7 +202,7 @@ class PoolTable:
             hosted.scheduled = None
             self._do_due(name, hosted, elapsed)
             self._schedule(name, hosted)
-            self.touched.add(hosted.bucket)
+            self.touch(name)
         return elapsed
 
     def _do_due(self, name: str, hosted: HostedPool, elapsed: Elapsed) -> None:
@@ -290,7 +230,7 @@ class PoolTable:
         """
         while self._due and self._due[0][0] <= clock:
             due, name = self._due[0]
-            hosted = self.pools.get(name)
+            hosted = self._due_pool(name)
             is_current = hosted is not None and hosted.scheduled == due
             if hosted is not None and is_current and hosted.due() == due:
                 return hosted
@@ -300,110 +240,7 @@ class PoolTable:
                 self._schedule(name, hosted)
         return None
 
-    def _schedule(self, name: str, hosted: HostedPool) -> None:
-        due = hosted.due()
-        if due is not None and (hosted.scheduled is None or due < hosted.scheduled):
-            hosted.scheduled = due
-            heappush(self._due, (due, name))
-
     def secure(self) -> None:
         """Raise the bounds that cannot be kept, after applying operations of an older release."""
         for hosted in self.pools.values():
             hosted.pool.secure()
-
-    # -- retiring -----------------------------------------------------------------------------
-
-    def used(self, name: str) -> None:
-        """Note that a pool on demand is in use, for `retire`."""
-        self._used[name] = self.clock
-        self._used.move_to_end(name)
-
-    def retire(self, before: int) -> int:
-        """Retire the pools on demand that were not used since `before` and have nothing due."""
-        count, waiting = 0, []
-        while self._used and next(iter(self._used.values())) < before:
-            name, _ = self._used.popitem(last=False)
-            hosted = self.pools.get(name)
-            if hosted is None:
-                continue
-            if hosted.due() is not None or hosted.waiting:
-                waiting.append(name)
-            else:
-                self.memory.drop(self.pools.pop(name))
-                self._keep_retired(name, _encoded(hosted.state()))
-                count += 1
-        for name in waiting:
-            self.used(name)
-        return count
-
-    # -- snapshots ----------------------------------------------------------------------------
-
-    def bucket_of(self, name: str) -> int:
-        """Return the bucket a pool belongs to."""
-        return crc32(to_bytes(name)) % self.buckets
-
-    def regroup(self, buckets: int) -> None:
-        """Group the pools into other buckets; all of them count as touched."""
-        self.buckets = buckets
-        self._groups = [set() for _ in range(buckets)]
-        for name in self:
-            self._groups[self.bucket_of(name)].add(name)
-        for name, hosted in self.pools.items():
-            hosted.bucket = self.bucket_of(name)
-        self.touched = set(range(buckets))
-
-    def members(self, bucket: int) -> list[str]:
-        """Return the names of the pools in a bucket, sorted."""
-        return sorted(self._groups[bucket])
-
-    def _add(self, name: str, hosted: HostedPool) -> None:
-        self.pools[name] = hosted
-        self._groups[hosted.bucket].add(name)
-
-    def dump(self, names: Iterable[str]) -> bytes:
-        """Return the states of some pools as canonical bytes."""
-        parts = []
-        for name in names:
-            hosted = self.pools.get(name)
-            state = decompress(self._retired[name]) if hosted is None else _encoded(hosted.state())
-            parts.append(_encoded(name) + b":" + state)
-        return b"{" + b",".join(parts) + b"}"
-
-    def load(self, data: bytes, idle_retired: bool = False) -> None:
-        """Load the pools that `dump` wrote.
-
-        With `idle_retired`, pools on demand that have nothing due stay retired until they are
-        needed. This is faster, because making a pool takes ten times as long as reading its state.
-        The state of such a pool is checked when the pool is made.
-
-        Raises
-        ------
-        InvalidState
-            If a state is invalid, or belongs to another pool. The message names the pool.
-        """
-        if not idle_retired:
-            for name, state in json.loads(data).items():
-                self._load(name, state)
-            return
-        for name, state, written in each(to_text(data)):
-            if is_idle(state):
-                self._groups[self.bucket_of(name)].add(name)
-                self._keep_retired(name, to_bytes(written))
-            else:
-                self._load(name, state)
-
-    def _load(self, name: str, state: Any) -> None:
-        hosted = revived(name, state, self.bucket_of(name))
-        self._add(name, hosted)
-        self.memory.add(hosted)
-        self._schedule(name, hosted)
-        if hosted.hosting.on_demand:
-            self._used[name] = 0
-
-    def _keep_retired(self, name: str, state: bytes) -> None:
-        self._retired[name] = data = compress(state, 1)
-        self.memory.add_retired(len(data))
-
-
-def _encoded(data: object) -> bytes:
-    return to_bytes(to_json(data))

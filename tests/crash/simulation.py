@@ -181,6 +181,8 @@ class CrashedRun(Run):
             again = self.restored(log.inner, partition)
             restored = again.canonical()
             require(restored == live, "I2: partition", partition, live, restored)
+            again.table.make_some(len(again.table))
+            require(again.canonical() == live, "I2: pools made from their bytes", partition)
             if self.plan.versions[self.version].shard.retire_after is None:
                 taken, found = memory_of(shard.table), memory_of(again.table)
                 require(taken == found, "memory: partition", partition, taken, found)

@@ -344,7 +344,7 @@ def test_a_failed_commit_is_counted_and_nothing_uncommitted_is_seen(house: House
 
 def test_a_view_that_fails_does_not_stop_the_loop(house: House) -> None:
     scraped = busy(house)
-    with patch("fair_allocator.observe.observer.look", side_effect=RuntimeError):
+    with patch("fair_allocator.observe.observer.Look", side_effect=RuntimeError):
         assert scraped.served.serve("r9")
     assert value(scraped.samples(), "collector_errors_total") >= 1
 
@@ -392,6 +392,6 @@ def test_what_costs_more_is_renewed_more_seldom(house: House) -> None:
 def test_nobody_asks_and_the_loop_copies_nothing(house: House) -> None:
     scraped = busy(house)
     scraped.observer._asked = False
-    with patch("fair_allocator.observe.observer.look") as look:
+    with patch("fair_allocator.observe.observer.Look") as look:
         super(Prompt, scraped.observer).stepped([], {}, {})
         assert not look.called

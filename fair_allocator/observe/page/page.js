@@ -145,10 +145,12 @@ const allowed = ({ bound }) => (bound === null ? "nothing is promised" : `${coun
 const waits = (waiting) => (waiting ? "nobody can take them now" : "all are decided");
 const share = (part, all) => (all ? percent(part / all) : "–");
 
-function standing({ partitions, paused, retired }) {
+function standing({ partitions, paused, retired, stored, damaged }) {
   const words = [plural(partitions, "partition")];
   if (paused) words.push(`${count(paused)} paused`);
   if (retired) words.push(`${count(retired)} more retired`);
+  if (stored) words.push(`${count(stored)} more not made yet after the start`);
+  if (damaged) words.push(`${count(damaged)} DAMAGED`);
   return words.join(", ");
 }
 

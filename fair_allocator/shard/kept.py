@@ -1,0 +1,114 @@
+"""Pools that are kept as bytes until they are needed, in memory and in a snapshot.
+
+A pool is kept as the JSON of its state. If it was retired, the JSON is compressed. A bucket of a
+snapshot begins with one line, its *index*: a JSON list with a `Row` for each pool. After the line
+come the bytes of the pools, in the same order. So a restore reads what it must know of each pool
+from the index, and need not read the state itself.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+from zlib import compress, decompress
+from zlib import error as ZlibError  # noqa: N812
+
+from fair_allocator.core.errors import InvalidState, shown
+from fair_allocator.errors import DamagedPool
+from fair_allocator.events.wire import to_json
+from fair_allocator.shard.hosted import HostedPool
+from fair_allocator.text import to_bytes, to_text
+
+_JSON: Final = b"{"
+
+
+class Row(NamedTuple):
+    """What an index says of a pool.
+
+    Attributes
+    ----------
+    size
+        How many bytes it takes in the bucket.
+    due
+        When something is due in it next; None if nothing is, or if it was retired.
+    requests, own
+        About how much memory its requests take, and the pool itself if it was made on demand, while
+        the pool is not retired. See `Memory`.
+    """
+
+    name: str
+    size: int
+    due: int | None
+    requests: int
+    own: int
+
+
+def packed(state: bytes) -> bytes:
+    """Return the bytes of a pool that is retired."""
+    return compress(state, 1)
+
+
+def is_packed(data: bytes) -> bool:
+    """Tell whether these are the bytes of a pool that was retired."""
+    return not data.startswith(_JSON)
+
+
+def state_of(data: bytes) -> bytes:
+    """Return the state of a pool, as JSON."""
+    return decompress(data) if is_packed(data) else data
+
+
+def write_bucket(pools: Iterable[tuple[Row, bytes]]) -> bytes:
+    """Return a bucket of a snapshot."""
+    rows, states = zip(*pools, strict=True)
+    return to_bytes(to_json(rows)) + b"\n" + b"".join(states)
+
+
+def read_bucket(data: bytes) -> Iterator[tuple[Row, bytes]]:
+    """Return the pools of a bucket. It raises one of `journal.WRONG` if this is no bucket."""
+    end = data.index(b"\n")
+    at = end + 1
+    for name, size, due, requests, own in json.loads(to_text(data[:end])):
+        row = Row(name, size, due, requests, own)
+        if not (
+            type(name) is str
+            and type(size) is type(requests) is type(own) is int
+            and (due is None or type(due) is int)
+            and size > 0
+        ):
+            raise InvalidState(f"an index of pools has the row {shown(list(row))}")
+        yield row, data[at : at + size]
+        at += size
+    if at != len(data):
+        raise InvalidState(f"the pools of a bucket take {len(data) - end - 1:,} bytes, not {at:,}")
+
+
+def made_from(name: str, data: bytes, bucket: int) -> HostedPool:
+    """Make the pool of this name from its bytes.
+
+    Raises
+    ------
+    DamagedPool
+        If the bytes are not the state of this pool.
+    """
+    try:
+        try:
+            state = json.loads(to_text(state_of(data)))
+        except (ValueError, RecursionError, ZlibError) as error:
+            raise InvalidState(f"pool {shown(name)}: no JSON: {error}") from error
+        return made_of(name, state, bucket)
+    except InvalidState as error:
+        raise DamagedPool(
+            f"the snapshot holds what no pool can be: {error}; its bytes stay as they are: run the "
+            "release that wrote them, or import an exported state"
+        ) from error
+
+
+def made_of(name: str, state: Any, bucket: int) -> HostedPool:
+    """Make the pool of this name from its state, or refuse a state that is not of this pool."""
+    try:
+        hosted = HostedPool.from_state(state, bucket)
+    except InvalidState as error:
+        raise InvalidState(f"pool {shown(name)}: {error}") from error
+    if hosted.pool.name != name:
+        raise InvalidState(f"pool {shown(name)}: its state is of {shown(hosted.pool.name)}")
+    return hosted
