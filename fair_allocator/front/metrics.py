@@ -69,8 +69,8 @@ class ApiMetrics(Collector):
         yield from self._answers.collect()
         yield from self._seconds.collect()
         front = self._front
-        yield _counter("appends", "Appends to the log.", front.appender.appends)
-        yield _counter("events", "Events appended to the log.", front.appender.records)
+        yield _counter("appends", "Appends to the log.", front.line.appends)
+        yield _counter("events", "Events appended to the log.", front.line.records)
         yield _gauge("in_flight", "Events that clients wait for.", front.operations.in_flight)
         yield _gauge("remembered", "Requests whose answers are known.", len(front.answers))
         yield _gauge("streams", "Streams of assignments that are open.", len(front.streams))
