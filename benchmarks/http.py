@@ -4,8 +4,9 @@
 
 Each server runs in a process of its own on loopback, and this process is the client. It measures
 with one connection and with 64. A connection sends its next request when it has the answer.
-`fair-allocator run` answers when request and assignment are on the disk. The two applications are in `http_rivals`. The client uses one of the cores; clients
-on other machines would not.
+`fair-allocator run` answers when request and assignment are on the disk. The two applications are
+in `http_rivals`. The client uses one of the cores; clients on other machines would not. With
+`--against`, only the answers of two versions of the package are compared, in turns.
 
 The part `beside` measures how many decisions a second the service makes for requests that are in
 the log already, alone and while 1,000 requests a second come over HTTP. The part `kafka` measures

@@ -86,7 +86,9 @@ async def measure() -> list[float]:
     """Return microseconds a request, one number for each block."""
     bounds, access = Bounds(), Access()
     app = Application([front_without_log().part], access, bounds)
-    config = Config(app, http=Connection, ws="none", lifespan="off", log_config=None)
+    config = Config(
+        app, http=Connection, ws="none", lifespan="off", log_config=None, proxy_headers=False
+    )
     config.load()
     crowd, loop, wires = Crowd(bounds, 100), asyncio.get_running_loop(), list[Wire]()
     connections = []

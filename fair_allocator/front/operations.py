@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
+from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import Response
 
 from fair_allocator.config import ApiSection
 from fair_allocator.errors import LogError
-from fair_allocator.events.wire import to_json
 from fair_allocator.front import answering
 from fair_allocator.front.answers import Answers
 from fair_allocator.front.asking import Asked, Reader, parse
@@ -325,7 +325,7 @@ def _item(problem: Problem) -> Item:
 
 
 def _json(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(to_json(content).encode(), status, headers, _JSON)
+    return Response(to_json(content), status, headers, _JSON)
 
 
 def _parameters(request: Request, known: Sequence[str]) -> dict[str, str]:

@@ -17,12 +17,13 @@ from urllib.parse import quote, unquote_to_bytes
 from prometheus_client.registry import Collector
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from fair_allocator.web.access import Access
 from fair_allocator.web.bounds import Bounds
+from fair_allocator.web.connection import WHOLE
 from fair_allocator.web.headers import HEADERS
 from fair_allocator.web.problem import Problem
 
@@ -37,6 +38,8 @@ class _Name(Convertor[str]):
     regex = "[^/]+"
 
     def convert(self, value: str) -> str:
+        if "%" not in value:
+            return value
         try:
             return unquote_to_bytes(value).decode()
         except UnicodeDecodeError:
@@ -66,7 +69,10 @@ class Part:
 
 
 class Application:
-    """An ASGI application made of parts; the routes of the first part are tried first."""
+    """An ASGI application made of parts; the routes of the first part are tried first.
+
+    Its server must have the extension `WHOLE`. Only streams are sent piece by piece.
+    """
 
     def __init__(self, parts: Sequence[Part], access: Access, bounds: Bounds) -> None:
         self._parts = parts
@@ -93,11 +99,15 @@ class Application:
                 message["headers"] = [*own, *(each for each in _HEADERS if each[0] not in names)]
             await send(message)
 
+        whole = scope["extensions"][WHOLE]
         try:
             take = self._check(scope, receive)
             handle = self._find(scope)
             response = await handle(Request(scope, take))
-            await response(scope, take, give)
+            if isinstance(response, StreamingResponse):
+                await response(scope, take, give)
+            else:
+                await whole(response.status_code, response.raw_headers, response.body)
             return
         except Problem as problem:
             refusal = problem
@@ -110,7 +120,8 @@ class Application:
             refusal = Problem(500)
         if started:
             raise RuntimeError("refused after its answer had begun") from refusal
-        await refusal.response()(scope, receive, give)
+        response = refusal.response()
+        await whole(response.status_code, response.raw_headers, response.body)
 
     def _check(self, scope: Scope, receive: Receive) -> Receive:
         """Refuse requests that no route may see; return the function that receives the body."""
