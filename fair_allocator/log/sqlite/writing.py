@@ -84,7 +84,7 @@ class Writing:
 
     def _refuse(self, why: str) -> None:
         tickets = [handed.ticket for handed in self._taken]
-        self._taken = []
+        self._taken, self._places = [], []
         self._intake.fail(tickets, why)
 
     @contextmanager
@@ -103,9 +103,9 @@ class Writing:
 
     def tell(self, outputs: Sequence[Record]) -> None:
         """Tell the intake what the last transaction wrote."""
-        taken, self._taken = self._taken, []
-        self._intake.commit([handed.ticket for handed in taken], self._places, outputs)
-        self._places = []
+        tickets, places = [handed.ticket for handed in self._taken], self._places
+        self._taken, self._places = [], []
+        self._intake.commit(tickets, places, outputs)
 
     def end(self) -> None:
         """Commit what was taken in, if there was no other commit since."""
