@@ -1,8 +1,7 @@
 """What each path of the API does."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -277,9 +276,8 @@ class Operations:
             raise Problem(422, f"wait: give seconds from 0 to {most:g}", field="wait")
         return wait
 
-    @contextmanager
-    def _room(self, count: int) -> Iterator[None]:
-        """Count events as in flight while the block runs; refuse them if there are too many."""
+    def _room(self, count: int) -> "_Room":
+        """Count events as in flight while a block runs; refuse them if there are too many."""
         if self.in_flight + count > self._settings.max_in_flight:
             raise Problem(
                 429,
@@ -287,11 +285,23 @@ class Operations:
                 reason="too-many-in-flight",
                 headers=answering.RETRY,
             )
-        self.in_flight += count
-        try:
-            yield
-        finally:
-            self.in_flight -= count
+        return _Room(self, count)
+
+
+class _Room:
+    """Counts events as in flight while a block runs."""
+
+    __slots__ = ("_count", "_operations")
+
+    def __init__(self, operations: Operations, count: int) -> None:
+        self._operations = operations
+        self._count = count
+
+    def __enter__(self) -> None:
+        self._operations.in_flight += self._count
+
+    def __exit__(self, *_: object) -> None:
+        self._operations.in_flight -= self._count
 
 
 def _answer_of(asked: Asked, asker: Asker, outcome: Outcome | None) -> tuple[int, Item]:

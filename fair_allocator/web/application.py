@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from prometheus_client.registry import Collector
 from starlette.convertors import Convertor, register_url_convertor
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -50,6 +51,28 @@ class _Name(Convertor[str]):
 
 
 register_url_convertor("name", _Name())
+
+
+class _Headers(Headers):
+    """The headers of a request; `get` looks into a table instead of going through all of them."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(raw=scope["headers"])
+        self._first = dict(reversed(self._list))
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the first header of this name."""
+        found = self._first.get(key.lower().encode("latin-1"))
+        return default if found is None else found.decode("latin-1")
+
+
+class _Request(Request):
+    """A request whose headers are quick to find: each one is looked for several of them."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        super().__init__(scope, receive)
+        self._headers = _Headers(scope)
+
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -103,7 +126,7 @@ class Application:
         try:
             take = self._check(scope, receive)
             handle = self._find(scope)
-            response = await handle(Request(scope, take))
+            response = await handle(_Request(scope, take))
             if isinstance(response, StreamingResponse):
                 await response(scope, take, give)
             else:
