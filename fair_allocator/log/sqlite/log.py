@@ -37,6 +37,10 @@ CHECK_BYTES: Final = 64 * 2**20
 """A service that opens a file up to this size checks all of it for damage."""
 
 
+LOCKED_RECORDS: Final = 4_000
+"""Most records to decide while other processes cannot append, about 0.2 s."""
+
+
 class SqliteLog(Log):
     """The service's side of the embedded log.
 
@@ -122,12 +126,16 @@ class SqliteLog(Log):
             raise
         return by_time(blocks) if blocks else []
 
-    def _let_in(self) -> None:
-        """Append the intake's records; the next commit makes them durable with their decisions."""
+    def _let_in(self, limit: int) -> int:
+        """Append the intake's records; the next commit makes them durable with their decisions.
+
+        Return how many records the service may decide before that commit.
+        """
         self._writing.take_in()
         if len(self._tail.positions) < len(INPUTS) * len(self._owned):
             # The service still restores partitions. Their records must not wait for that.
             self._settle()
+        return min(limit, LOCKED_RECORDS) if self._writing.is_open else limit
 
     def take_in(self) -> None:
         self._settle()

@@ -28,9 +28,15 @@ class Tail:
     """
 
     def __init__(
-        self, store: Store, topics: tuple[str, ...], before: Callable[[], None] = lambda: None
+        self,
+        store: Store,
+        topics: tuple[str, ...],
+        before: Callable[[int], int] = lambda most: most,
     ) -> None:
-        """`before` is called before each look; it may append records."""
+        """`before` is called before each look, and may append records.
+
+        It is given the most records that the look may return, and says how many it may return.
+        """
         self.positions: dict[Place, int] = {}
         self.read_bytes = 0
         self._before = before
@@ -54,8 +60,7 @@ class Tail:
         ear, pause, was_rung = self._ear, self._pause, None
         while True:
             ear.forget()
-            self._before()
-            blocks = self._take(limit)
+            blocks = self._take(self._before(limit))
             left = deadline - time.monotonic()
             if blocks and was_rung is not None:
                 # If the records come from other processes, look more often.

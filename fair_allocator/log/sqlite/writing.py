@@ -27,6 +27,11 @@ class Writing:
         self._taken: list[Handed] = []
         self._places: list[tuple[int, int]] = []
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction is under way."""
+        return self._begun is not None
+
     def take_in(self) -> None:
         """Append the records that wait in the intake, in a transaction that stays open."""
         if self._begun is not None:
