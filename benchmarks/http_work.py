@@ -54,7 +54,7 @@ class Wire(asyncio.Transport):
         """Do nothing: it never stopped."""
 
 
-class Decided(Line):
+class Decided:
     """A line whose requests are decided as they are submitted."""
 
     cannot_append = cannot_hear = ""
@@ -70,6 +70,14 @@ class Decided(Line):
         value = DECIDED.format(self.records, self.records + 1).encode()
         self._answers.hear([Record("assignments", 0, self.records, b"tasks", value, 0)])
 
+    def start(self) -> None:
+        """Do nothing: there is no log."""
+
+    stop = start
+
+    def join(self, _seconds: float) -> None:
+        """Do nothing: there is no thread."""
+
 
 def no_client() -> LogClient:
     raise NotImplementedError
@@ -78,7 +86,8 @@ def no_client() -> LogClient:
 def front_without_log() -> Front:
     front = Front(Configuration(), no_client, Access())
     front.answers.attach(asyncio.get_running_loop())
-    front.operations.line = Decided(front.answers)
+    line: Line = Decided(front.answers)
+    front.operations.line = line
     return front
 
 

@@ -10,6 +10,7 @@ from starlette.routing import Route
 from fair_allocator.config import Configuration
 from fair_allocator.front.answers import Answers
 from fair_allocator.front.asking import Reader
+from fair_allocator.front.following import Listener
 from fair_allocator.front.line import ClientLine, Line
 from fair_allocator.front.metrics import ApiMetrics
 from fair_allocator.front.operations import Operations
@@ -43,11 +44,12 @@ class Front:
         self.answers = Answers(settings.remembered_answers)
         self.streams = Streams(open_client, settings.max_streams)
         # Streams come first: a stream that a client opens after an answer begins after that answer.
-        heard = self.answers, [self.streams, self.answers], settings.look_back_records
+        listeners: list[Listener] = [self.streams, self.answers]
+        look_back = settings.look_back_records
         self.line: Line = (
-            ClientLine(open_client, *heard)
+            ClientLine(open_client, self.answers, listeners, look_back)
             if intake is None
-            else ServiceLine(intake, open_client, *heard)
+            else ServiceLine(intake, open_client, self.answers, listeners, look_back)
         )
         self.metrics = ApiMetrics(self)
         self.operations = Operations(

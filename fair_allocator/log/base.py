@@ -185,9 +185,13 @@ class Log(Closable):
     may_be_away: ClassVar[bool] = False
     """Whether a log that cannot be opened now may come up by itself: opening again makes sense."""
 
-    intake: "Intake | None" = None
-    """Where other threads of this process can hand in records for the next commit; None if all
-    records have to come through a `LogClient`."""
+    @property
+    def intake(self) -> "Intake | None":
+        """Where other threads of this process can hand in records for the next commit.
+
+        None if all records have to come through a `LogClient`.
+        """
+        return None
 
     @property
     @abstractmethod

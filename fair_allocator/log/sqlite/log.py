@@ -76,7 +76,7 @@ class SqliteLog(Log):
         self._wanted = partitions
         self._retain = retain_records, retain_seconds
         self._clock = clock
-        self.intake = Intake(partitioner)
+        self._intake = Intake(partitioner)
         self._opened: Store | None = None
         self._owned = range(0)
         self._ahead: list[Outgoing] = []
@@ -93,10 +93,10 @@ class SqliteLog(Log):
         self._opened = store
         self._handler = handler
         self._owned = range(0)
-        self._writing = Writing(store, self.intake, self._clock)
+        self._writing = Writing(store, self._intake, self._clock)
         self._tail = Tail(store, INPUTS, self._let_in)
         self._ahead.clear()
-        self.intake.open(store.partitions, self._tail.wake)
+        self._intake.open(store.partitions, self._tail.wake)
 
     @property
     def _store(self) -> Store:
@@ -107,6 +107,10 @@ class SqliteLog(Log):
     @property
     def partitions(self) -> int:
         return self._store.partitions
+
+    @property
+    def intake(self) -> Intake:
+        return self._intake
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -217,7 +221,7 @@ class SqliteLog(Log):
     ) -> list[Record]:
         """Return the outputs among records that were committed, if there is anyone to hear them."""
         # Look for the hearer only now: it reads from the file what was committed before it came.
-        if self.intake.hearer is None:
+        if self._intake.hearer is None:
             return []
         return [
             Record(topic, partition, offset, key, value, now, headers)
@@ -272,7 +276,7 @@ class SqliteLog(Log):
     def close(self) -> None:
         if self._opened is not None:
             self._writing.undo(LogUnavailable("the service has stopped"))
-            self.intake.close()
+            self._intake.close()
             self._opened = None
             self._owned = range(0)
             self._undo.close()
