@@ -154,7 +154,7 @@ def test_a_commit_that_fails_is_not_acknowledged_and_the_same_id_is_decided_once
     trouble = [LogUnavailable("the disk is full")]
 
     def failing(log: SqliteLog, *arguments: Any) -> list[int]:
-        if trouble:
+        if trouble and log._writing.is_open:  # not a commit without a request
             raise trouble.pop()
         return commit(log, *arguments)
 

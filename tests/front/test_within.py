@@ -139,8 +139,9 @@ def test_what_is_committed_while_it_looks_back_is_heard_once_and_in_order(
 
 
 def test_all_is_heard_on_the_servers_thread(site: Site) -> None:
+    site.publish(2, told=False)
+
     async def work() -> None:
-        site.publish(2, told=False)
         await until(lambda: not site.line.cannot_hear)
         thread = threading.Thread(target=site.publish, args=[600])
         thread.start()
