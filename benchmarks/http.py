@@ -1,12 +1,12 @@
 """The HTTP API on the embedded log beside two simple applications, in one run.
 
-    python -m benchmarks.http [--quick] [--only answers beside kafka]
+    python -m benchmarks.http [--quick] [--only answers beside kafka] [--against FOLDER]
 
 Each server runs in a process of its own on loopback, and this process is the client. It measures
 with one connection and with 64. A connection sends its next request when it has the answer.
-`fair-allocator run` answers when request and assignment are on the disk, which takes two
-transactions. The two applications are in `http_rivals`. The client uses one of the cores; clients
-on other machines would not.
+`fair-allocator run` answers when request and assignment are on the disk. The two applications are
+in `http_rivals`. The client uses one of the cores; clients on other machines would not. With
+`--against`, only the answers of two versions of the package are compared, in turns.
 
 The part `beside` measures how many decisions a second the service makes for requests that are in
 the log already, alone and while 1,000 requests a second come over HTTP. The part `kafka` measures
@@ -16,6 +16,7 @@ what a gateway adds to an answer on Kafka (see `http_kafka`).
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks import http_kafka
 from benchmarks.http_client import ASKING, Paced, ask_in_turn, free_port, wait_for
@@ -57,9 +59,22 @@ reward_timeout = 600
 # -- programs -------------------------------------------------------------------------------------
 
 
+class Server(NamedTuple):
+    """A program that listens on a port."""
+
+    port: int
+    pid: int
+
+    def processor_seconds(self) -> float:
+        """Return the processor time that it has used so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2]
+        user, system = fields.split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def program(name: str, folder: Path) -> Iterator[int]:
-    """Run a program until the block ends; yields its port."""
+def program(name: str, folder: Path, package: Path | None = None) -> Iterator[Server]:
+    """Run a program until the block ends; `package` is a folder with another `fair_allocator`."""
     port = free_port()
     if name == "fair-allocator":
         file = folder / "fair-allocator.toml"
@@ -67,12 +82,18 @@ def program(name: str, folder: Path) -> Iterator[int]:
         command = ["-m", "fair_allocator", "run", "--config", str(file)]
     else:
         command = ["-m", "benchmarks.http_rivals", name, str(port), str(folder / "rival.db")]
+    variables = dict(os.environ)
+    if package is not None:
+        variables |= {"PYTHONPATH": str(package), "PYTHONSAFEPATH": "1"}
     with subprocess.Popen(
-        [sys.executable, *command], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        [sys.executable, *command],
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        env=variables,
     ) as child:
         try:
             wait_for("POST", f"http://127.0.0.1:{port}{ASKING.decode()}")
-            yield port
+            yield Server(port, child.pid)
         finally:
             child.terminate()
 
@@ -84,17 +105,55 @@ def rank(took: list[float], part: float) -> str:
     return f"{1000 * took[min(len(took) - 1, int(part * len(took)))]:.2f}"
 
 
+class Answered(NamedTuple):
+    """How fast a program answered, and the processor time of its process for a request."""
+
+    rate: float
+    took: list[float]
+    microseconds: float
+
+
+def answered(name: str, connections: int, seconds: float, package: Path | None = None) -> Answered:
+    with tempfile.TemporaryDirectory() as folder, program(name, Path(folder), package) as server:
+        asyncio.run(ask_in_turn(server.port, connections, seconds / 4, "warm"))
+        before = server.processor_seconds()
+        rate, took = asyncio.run(ask_in_turn(server.port, connections, seconds, "r"))
+        return Answered(rate, took, 1e6 * (server.processor_seconds() - before) / len(took))
+
+
 def answers(seconds: float) -> None:
     rows = []
     for name in ("fair-allocator", "memory", "sqlite"):
         for connections in CONNECTIONS:
-            with tempfile.TemporaryDirectory() as folder, program(name, Path(folder)) as port:
-                asyncio.run(ask_in_turn(port, connections, seconds / 4, "warm"))
-                rate, took = asyncio.run(ask_in_turn(port, connections, seconds, "r"))
-                times = [rank(took, part) for part in (0.5, 0.99, 0.999)]
-                rows.append([name, f"{connections}", f"{rate:,.0f}", *times])
-    head = ["program", "clients", "requests/s", "p50 ms", "p99 ms", "p99.9 ms"]
+            rate, took, microseconds = answered(name, connections, seconds)
+            times = [rank(took, part) for part in (0.5, 0.99, 0.999)]
+            rows.append([name, f"{connections}", f"{rate:,.0f}", *times, f"{microseconds:,.0f}"])
+    head = ["program", "clients", "requests/s", "p50 ms", "p99 ms", "p99.9 ms", "processor us"]
     print(table([head, *rows]))
+
+
+def turns(other: Path, seconds: float, count: int) -> None:
+    """Compare another version with this one, both in turns: it, this, and the median ratio."""
+    for connections in CONNECTIONS:
+        pairs = [
+            [answered("fair-allocator", connections, seconds, package) for package in (other, None)]
+            for _ in range(count)
+        ]
+        figures = {
+            "requests/s": [[each.rate for each in pair] for pair in pairs],
+            "p50 ms": [[1e3 * statistics.median(each.took) for each in pair] for pair in pairs],
+            "processor us": [[each.microseconds for each in pair] for pair in pairs],
+        }
+        rows = [
+            [
+                name,
+                f"{statistics.median(before for before, _ in found):,.1f}",
+                f"{statistics.median(now for _, now in found):,.1f}",
+                f"{statistics.median(now / before for before, now in found):.2f}",
+            ]
+            for name, found in figures.items()
+        ]
+        print(table([[f"{connections} clients", "other", "this", "ratio"], *rows]), flush=True)
 
 
 # -- beside the native path -----------------------------------------------------------------------
@@ -142,15 +201,15 @@ async def paced(port: int, rate: float, seconds: float) -> float:
 
 
 def beside(seconds: float, requests: int, turns: int) -> None:
-    answered, alone, shared = list[float](), list[float](), list[float]()
+    heard, alone, shared = list[float](), list[float](), list[float]()
     for _ in range(turns):
         alone.append(native_speed(seconds, requests, 0.0)[1])
         api, speed = native_speed(seconds, requests, API_RATE)
-        answered.append(api)
+        heard.append(api)
         shared.append(speed)
     ratios = [each / other for each, other in zip(shared, alone, strict=True)]
     head = ["answered over HTTP/s", "native decisions/s alone", "beside", "ratio"]
-    cells = [f"{statistics.median(each):,.0f}" for each in (answered, alone, shared)]
+    cells = [f"{statistics.median(each):,.0f}" for each in (heard, alone, shared)]
     spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
     print(table([head, [*cells, spread]]))
 
@@ -160,13 +219,13 @@ def native_speed(seconds: float, requests: int, api: float) -> tuple[float, floa
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         fill(folder, requests)
-        with program("fair-allocator", folder) as port:
+        with program("fair-allocator", folder) as server:
             before, began = decided(folder), time.perf_counter()
-            answered = asyncio.run(paced(port, api, seconds))
+            heard = asyncio.run(paced(server.port, api, seconds))
             speed = (decided(folder) - before) / (time.perf_counter() - began)
             if decided(folder) >= requests:
                 raise SystemExit("too few requests: all were decided before the time was over")
-    return answered, speed
+    return heard, speed
 
 
 def main() -> None:
@@ -174,8 +233,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--quick", action="store_true", help="take a few seconds for each")
     parser.add_argument("--only", choices=parts, nargs="+", default=parts)
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="FOLDER",
+        help="only compare the answers with those of another fair_allocator in this folder",
+    )
     arguments = parser.parse_args()
     quick = arguments.quick
+    if arguments.against is not None:
+        turns(arguments.against, *((2.0, 3) if quick else (5.0, 7)))
+        return
     if "answers" in arguments.only:
         answers(2.0 if quick else 10.0)
     if "beside" in arguments.only:

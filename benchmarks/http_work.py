@@ -17,7 +17,9 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from fair_allocator.config import Configuration
+from fair_allocator.front.answers import Answers
 from fair_allocator.front.front import Front
+from fair_allocator.front.line import Line
 from fair_allocator.front.waiting import Receipt
 from fair_allocator.log.base import Incoming, LogClient, Record
 from fair_allocator.web.access import Access
@@ -52,25 +54,40 @@ class Wire(asyncio.Transport):
         """Do nothing: it never stopped."""
 
 
+class Decided:
+    """A line whose requests are decided as they are submitted."""
+
+    cannot_append = cannot_hear = ""
+    is_alive = True
+    appends = records = 0
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+
+    def submit(self, _: Incoming, receipt: Receipt) -> None:
+        self.records += 1
+        self._answers.put([receipt], [(0, self.records)])
+        value = DECIDED.format(self.records, self.records + 1).encode()
+        self._answers.hear([Record("assignments", 0, self.records, b"tasks", value, 0)])
+
+    def start(self) -> None:
+        """Do nothing: there is no log."""
+
+    stop = start
+
+    def join(self, _seconds: float) -> None:
+        """Do nothing: there is no thread."""
+
+
 def no_client() -> LogClient:
     raise NotImplementedError
 
 
 def front_without_log() -> Front:
-    """Return a front whose requests are decided as they are submitted."""
     front = Front(Configuration(), no_client, Access())
     front.answers.attach(asyncio.get_running_loop())
-    front.appender.away = ""
-    number = 0
-
-    def decide(_: Incoming, receipt: Receipt) -> None:
-        nonlocal number
-        number += 1
-        front.answers.put([receipt], [(0, number)])
-        value = DECIDED.format(number, number + 1).encode()
-        front.answers.hear([Record("assignments", 0, number, b"tasks", value, 0)])
-
-    front.appender.submit = decide  # type: ignore[method-assign, assignment]
+    line: Line = Decided(front.answers)
+    front.operations.line = line
     return front
 
 
@@ -78,7 +95,9 @@ async def measure() -> list[float]:
     """Return microseconds a request, one number for each block."""
     bounds, access = Bounds(), Access()
     app = Application([front_without_log().part], access, bounds)
-    config = Config(app, http=Connection, ws="none", lifespan="off", log_config=None)
+    config = Config(
+        app, http=Connection, ws="none", lifespan="off", log_config=None, proxy_headers=False
+    )
     config.load()
     crowd, loop, wires = Crowd(bounds, 100), asyncio.get_running_loop(), list[Wire]()
     connections = []

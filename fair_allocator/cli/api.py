@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fair_allocator.config import Configuration
+from fair_allocator.log.intake import Intake
 from fair_allocator.wiring import open_client
 
 if TYPE_CHECKING:
@@ -13,19 +14,24 @@ if TYPE_CHECKING:
     from fair_allocator.web.application import Part
 
 
-def make_api(configuration: Configuration) -> "MakeParts | None":
-    """Return a function that makes the API of `run`, or None if the API is off."""
+def make_api(configuration: Configuration, intake: Intake | None = None) -> "MakeParts | None":
+    """Return a function that makes the API of `run`, or None if the API is off.
+
+    `intake` is that of the service's log, if the log has one.
+    """
     enabled = configuration.api.enabled
     if enabled is None:
         enabled = configuration.log.kind == "sqlite"
-    return partial(_parts, configuration) if enabled else None
+    return partial(_parts, configuration, intake) if enabled else None
 
 
-def _parts(configuration: Configuration, access: "Access") -> "Sequence[Part]":
+def _parts(
+    configuration: Configuration, intake: Intake | None, access: "Access"
+) -> "Sequence[Part]":
     # Imported only here: the API takes longer to load than the rest of the service.
     from fair_allocator.front.front import Front
 
-    return [Front(configuration, partial(open_client, configuration), access).part]
+    return [Front(configuration, partial(open_client, configuration), access, intake).part]
 
 
 def make_gateway(configuration: Configuration) -> "MakeParts":

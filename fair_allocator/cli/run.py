@@ -58,13 +58,14 @@ def run(arguments: argparse.Namespace) -> int:
         watchdog.beat()
         observer.beat()
 
-    service = Service(open_log(configuration), settings, heartbeat=beat, probe=observer)
+    log = open_log(configuration)
+    service = Service(log, settings, heartbeat=beat, probe=observer)
     pools = guarantees(configuration)
     for pool in pools:
         for warning in pool.warnings:
             logger.warning("pools.%s: %s", shown(pool.name), warning)
     with (
-        observed_aside(configuration, observer, make_api(configuration)),
+        observed_aside(configuration, observer, make_api(configuration, log.intake)),
         watchdog.over(service.stop),
     ):
         service.run(lambda: logger.info("%s", _served(configuration, pools)))

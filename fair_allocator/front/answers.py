@@ -1,7 +1,7 @@
 """The latest answers, and the clients that wait for one.
 
-Three threads meet here. The server's thread asks, the appender's thread reports where a record was
-written, and the follower's thread reports what was decided.
+The server's thread asks. The line to the log reports where a record was written, and what was
+decided. A `ClientLine` does that on threads of its own, a `ServiceLine` on the server's thread.
 """
 
 import asyncio
@@ -28,6 +28,8 @@ class Answers:
         self._files: dict[Key, File] = {}
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+        """The server's thread."""
 
     def __len__(self) -> int:
         return len(self._files)
@@ -37,6 +39,7 @@ class Answers:
     def attach(self, loop: asyncio.AbstractEventLoop | None) -> None:
         """Complete futures on this event loop from now on; pass None when the loop ends."""
         self._loop = loop
+        self._thread = threading.get_ident()
 
     def receipt(self) -> Receipt:
         """Return a receipt that waits until a record is durable."""
@@ -104,7 +107,7 @@ class Answers:
             file.outcome()
         return file
 
-    # -- on the appender's thread -------------------------------------------------------------
+    # -- on any thread ------------------------------------------------------------------------
 
     def put(self, waiters: Sequence[Receipt], places: Sequence[tuple[int, int]]) -> None:
         """Note where records were written, now that they are durable."""
@@ -115,8 +118,6 @@ class Answers:
     def fail(self, waiters: Sequence[Receipt], why: str) -> None:
         """Tell these waiters that their records may be lost."""
         self._tell(waiters, why)
-
-    # -- on the follower's thread -------------------------------------------------------------
 
     def begin(self, positions: Mapping[Place, int]) -> None:
         """Do nothing; outcomes before these positions stay unknown."""
@@ -146,7 +147,11 @@ class Answers:
     def _tell(self, waiters: Iterable[Waiter], why: str | None = None) -> None:
         futures = [waiter.future for waiter in waiters]
         loop = self._loop
-        if futures and loop is not None:
+        if not futures or loop is None:
+            return
+        if threading.get_ident() == self._thread:
+            _finish(futures, why)
+        else:
             with suppress(RuntimeError):  # the loop has ended, so no client waits
                 loop.call_soon_threadsafe(_finish, futures, why)
 

@@ -18,7 +18,7 @@ from fair_allocator.events.inputs import (
     unmeant,
     unmeant_control,
 )
-from fair_allocator.events.wire import to_json
+from fair_allocator.events.wire import quoted, to_json
 from fair_allocator.front.outcomes import Key, key_of
 from fair_allocator.log.base import RECORD_BYTES, Incoming
 from fair_allocator.text import demanded
@@ -96,7 +96,7 @@ class Reader:
         self, topic: str, event: dict[str, Any], check: Callable[[dict[str, Any], bytes], None]
     ) -> Asked:
         try:
-            value = to_json(event).encode()
+            value = _encode(event)
         except (ValueError, RecursionError):
             raise _bad("an event may not have such a number or text") from None
         try:
@@ -137,6 +137,15 @@ class Reader:
             wrong = unmeant({field: None}, known, self._unknown)
             if wrong is not None:
                 raise _bad(wrong, field)
+
+
+def _encode(event: dict[str, Any]) -> bytes:
+    """Return an event as JSON; most have nothing but texts, and those are quicker by themselves."""
+    fields = [
+        f"{quoted(name)}:{quoted(value) if type(value) is str else to_json(value)}"
+        for name, value in event.items()
+    ]
+    return f"{{{','.join(fields)}}}".encode()
 
 
 def _fields(fields: Any, pool: str | None) -> dict[str, Any]:

@@ -22,13 +22,26 @@ MOST_RECORDS: Final = 1_000
 
 
 class Listener(Protocol):
-    """Receives every committed record, on the follower's thread."""
+    """Receives every committed record, always on the same thread."""
 
     def begin(self, positions: Mapping[Place, int]) -> None:
         """Note the positions from which the outputs are followed."""
 
     def hear(self, records: Sequence[Record]) -> None:
         """Take in records; the records of one partition come in order."""
+
+
+def where_to_begin(client: LogClient, look_back: int) -> tuple[dict[Place, int], dict[Place, int]]:
+    """Return the positions `look_back` records before the ends of the outputs, and these ends."""
+    begins: dict[Place, int] = {}
+    ends: dict[Place, int] = {}
+    for topic in OUTPUTS:
+        for partition in range(client.partitions):
+            start = client.start_offset(topic, partition)
+            end = client.end_offset(topic, partition)
+            begins[topic, partition] = max(start, end - look_back)
+            ends[topic, partition] = end
+    return begins, ends
 
 
 class Following(LogThread):
@@ -68,16 +81,9 @@ class Following(LogThread):
             self.positions = {}
 
     def _look_where_to_begin(self, client: LogClient) -> None:
-        positions: dict[Place, int] = {}
-        for topic in OUTPUTS:
-            for partition in range(client.partitions):
-                start = client.start_offset(topic, partition)
-                end = client.end_offset(topic, partition)
-                positions[topic, partition] = max(start, end - self._look_back)
-                self._behind[topic, partition] = end
-        self.positions = positions
+        self.positions, self._behind = where_to_begin(client, self._look_back)
         for listener in self._listeners:
-            listener.begin(positions)
+            listener.begin(self.positions)
 
     def _follow(self, follower: Follower) -> None:
         self._note([], follower)

@@ -9,14 +9,16 @@ from starlette.routing import Route
 
 from fair_allocator.config import Configuration
 from fair_allocator.front.answers import Answers
-from fair_allocator.front.appending import Appender
 from fair_allocator.front.asking import Reader
-from fair_allocator.front.following import Following
+from fair_allocator.front.following import Listener
+from fair_allocator.front.line import ClientLine, Line
 from fair_allocator.front.metrics import ApiMetrics
 from fair_allocator.front.operations import Operations
 from fair_allocator.front.routes import routes_of
 from fair_allocator.front.streams import Streams
+from fair_allocator.front.within import ServiceLine
 from fair_allocator.log.base import LogClient
+from fair_allocator.log.intake import Intake
 from fair_allocator.web.access import Access
 from fair_allocator.web.application import Part
 
@@ -25,19 +27,29 @@ END_SECONDS: Final = 2.0
 
 
 class Front:
-    """The HTTP API on a log; `open_client` makes a client of the log for each thread."""
+    """The HTTP API on a log; `open_client` makes a client of the log for each thread.
+
+    If a service of this process serves the log, `intake` is the intake of that log.
+    """
 
     def __init__(
-        self, configuration: Configuration, open_client: Callable[[], LogClient], access: Access
+        self,
+        configuration: Configuration,
+        open_client: Callable[[], LogClient],
+        access: Access,
+        intake: Intake | None = None,
     ) -> None:
         settings, limits = configuration.api, configuration.limits
         self._most_wait = settings.max_wait_seconds
         self.answers = Answers(settings.remembered_answers)
-        self.appender = Appender(open_client, self.answers)
         self.streams = Streams(open_client, settings.max_streams)
         # Streams come first: a stream that a client opens after an answer begins after that answer.
-        self.following = Following(
-            open_client, [self.streams, self.answers], settings.look_back_records
+        listeners: list[Listener] = [self.streams, self.answers]
+        look_back = settings.look_back_records
+        self.line: Line = (
+            ClientLine(open_client, self.answers, listeners, look_back)
+            if intake is None
+            else ServiceLine(intake, open_client, self.answers, listeners, look_back)
         )
         self.metrics = ApiMetrics(self)
         self.operations = Operations(
@@ -45,20 +57,19 @@ class Front:
             access,
             Reader(limits.unknown_fields, limits.record_bytes),
             self.answers,
-            self.appender,
-            self.following,
+            self.line,
             self.streams,
         )
 
     @property
     def away(self) -> str:
         """Why the log cannot be reached; "" if it can."""
-        return self.appender.away or self.following.away
+        return self.line.cannot_append or self.line.cannot_hear
 
     @property
     def is_alive(self) -> bool:
-        """Whether both threads run."""
-        return self.appender.is_alive and self.following.is_alive
+        """Whether the threads of the line to the log run."""
+        return self.line.is_alive
 
     @property
     def routes(self) -> list[Route]:
@@ -74,14 +85,11 @@ class Front:
     async def _running(self) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
         self.answers.attach(loop)
-        self.appender.start()
-        self.following.start()
+        self.line.start()
         try:
             yield
         finally:
-            self.appender.stop()
-            self.following.stop()
+            self.line.stop()
             self.streams.close()
             self.answers.release()
-            for thread in (self.appender, self.following):
-                await loop.run_in_executor(None, thread.join, END_SECONDS)
+            await loop.run_in_executor(None, self.line.join, END_SECONDS)

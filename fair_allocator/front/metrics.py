@@ -6,12 +6,19 @@ progress, and whether the log can be reached.
 """
 
 import time
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import Counter, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -26,26 +33,31 @@ _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5,
 Handler = Callable[[Request], Awaitable[Response]]
 
 
+class _Tally:
+    """The answers of one operation; only the server's thread counts them."""
+
+    def __init__(self) -> None:
+        self.statuses: dict[int, int] = {}
+        self.buckets = [0] * (len(_BUCKETS) + 1)
+        self.seconds = 0.0
+
+    def count(self, status: int, seconds: float) -> None:
+        """Count an answer."""
+        self.statuses[status] = self.statuses.get(status, 0) + 1
+        self.buckets[bisect_left(_BUCKETS, seconds)] += 1
+        self.seconds += seconds
+
+
 class ApiMetrics(Collector):
     """Counts answers, and reports the state of a front."""
 
     def __init__(self, front: "Front") -> None:
         self._front = front
-        self._answers = Counter(
-            f"{_PREFIX}answers", "Answers by status.", ("operation", "status"), registry=None
-        )
-        self._seconds = Histogram(
-            f"{_PREFIX}seconds",
-            "Seconds from a request to its answer; streams are not among them.",
-            ("operation",),
-            registry=None,
-            buckets=_BUCKETS,
-        )
+        self._tallies: dict[str, _Tally] = {}
 
     def counting(self, operation: str, handler: Handler) -> Handler:
         """Return a handler that also counts its answers."""
-        seconds = None if operation == "watch" else self._seconds.labels(operation)
-        counters: dict[int, Counter] = {}
+        tally = self._tallies[operation] = _Tally()
 
         async def handle(request: Request) -> Response:
             began, status = time.perf_counter(), 500
@@ -57,20 +69,34 @@ class ApiMetrics(Collector):
                 status = problem.status
                 raise
             finally:
-                if status not in counters:
-                    counters[status] = self._answers.labels(operation, status)
-                counters[status].inc()
-                if seconds is not None:
-                    seconds.observe(time.perf_counter() - began)
+                tally.count(status, time.perf_counter() - began)
 
         return handle
 
+    def _answers(self) -> Iterator[Metric]:
+        answers = CounterMetricFamily(
+            f"{_PREFIX}answers", "Answers by status.", labels=("operation", "status")
+        )
+        seconds = HistogramMetricFamily(
+            f"{_PREFIX}seconds",
+            "Seconds from a request to its answer; streams are not among them.",
+            labels=("operation",),
+        )
+        bounds = [*map(floatToGoString, _BUCKETS), "+Inf"]
+        for operation, tally in self._tallies.items():
+            for status, count in [*tally.statuses.items()]:
+                answers.add_metric((operation, str(status)), count)
+            if operation != "watch":
+                counts = [*zip(bounds, accumulate(tally.buckets), strict=True)]
+                seconds.add_metric((operation,), counts, tally.seconds)
+        yield answers
+        yield seconds
+
     def collect(self) -> Iterator[Metric]:
-        yield from self._answers.collect()
-        yield from self._seconds.collect()
+        yield from self._answers()
         front = self._front
-        yield _counter("appends", "Appends to the log.", front.appender.appends)
-        yield _counter("events", "Events appended to the log.", front.appender.records)
+        yield _counter("appends", "Appends to the log.", front.line.appends)
+        yield _counter("events", "Events appended to the log.", front.line.records)
         yield _gauge("in_flight", "Events that clients wait for.", front.operations.in_flight)
         yield _gauge("remembered", "Requests whose answers are known.", len(front.answers))
         yield _gauge("streams", "Streams of assignments that are open.", len(front.streams))

@@ -1,22 +1,20 @@
 """What each path of the API does."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
+from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import Response
 
 from fair_allocator.config import ApiSection
 from fair_allocator.errors import LogError
-from fair_allocator.events.wire import to_json
 from fair_allocator.front import answering
 from fair_allocator.front.answers import Answers
-from fair_allocator.front.appending import Appender
 from fair_allocator.front.asking import Asked, Reader, parse
-from fair_allocator.front.following import Following
+from fair_allocator.front.line import Line
 from fair_allocator.front.outcomes import Outcome, key_of
 from fair_allocator.front.streams import CONTENT_TYPE, Streams, last_id
 from fair_allocator.front.waiting import Asker, LogAway, Receipt
@@ -45,8 +43,7 @@ class Operations:
         access: Access,
         reader: Reader,
         answers: Answers,
-        appender: Appender,
-        following: Following,
+        line: Line,
         streams: Streams,
     ) -> None:
         self.in_flight = 0
@@ -55,8 +52,7 @@ class Operations:
         self._access = access
         self._reader = reader
         self._answers = answers
-        self._appender = appender
-        self._following = following
+        self.line = line
         self._streams = streams
 
     # -- requests -----------------------------------------------------------------------------
@@ -90,8 +86,8 @@ class Operations:
             with self._room(1):
                 outcome = await self._look_for(key, wait)
         if outcome is None:
-            if self._following.away:
-                raise answering.away(self._following.away)
+            if self.line.cannot_hear:
+                raise answering.away(self.line.cannot_hear)
             raise Problem(
                 404,
                 "this request is not known here, perhaps not any more; to send it again with the "
@@ -155,7 +151,7 @@ class Operations:
 
     def _submit(self, asked: Asked, wait: float) -> Asker:
         asker = self._answers.ask(asked.key, wait > 0)
-        self._appender.submit(asked.record, asker)
+        self.line.submit(asked.record, asker)
         return asker
 
     async def _answer(self, asked: Asked, asker: Asker, wait: float) -> Outcome | None:
@@ -191,7 +187,7 @@ class Operations:
         asked = read(parse(await read_json(request)), request.path_params["pool"])
         with self._room(1):
             receipt = self._answers.receipt()
-            self._appender.submit(asked.record, receipt)
+            self.line.submit(asked.record, receipt)
             return _json(await self._durable(asked, receipt), 202)
 
     async def _durable(self, asked: Asked, receipt: Receipt) -> Item:
@@ -225,7 +221,7 @@ class Operations:
                     sent.append(problem)
                 else:
                     receipt = self._answers.receipt()
-                    self._appender.submit(asked.record, receipt)
+                    self.line.submit(asked.record, receipt)
                     sent.append((asked, receipt))
             items = []
             for each in sent:
@@ -252,8 +248,8 @@ class Operations:
                 raise Problem(400, "this is no id of an event", field="Last-Event-ID")
         if request.method == "HEAD":
             return Response(headers={"content-type": CONTENT_TYPE})
-        if self._following.away:
-            raise answering.away(self._following.away)
+        if self.line.cannot_hear:
+            raise answering.away(self.line.cannot_hear)
         try:
             return await self._streams.respond(request.path_params.get("pool"), start)
         except LogError as error:
@@ -264,8 +260,8 @@ class Operations:
     def _admit(self, request: Request, right: Right) -> None:
         self._access.require(request, right)
         _check_accept(request, _JSON)
-        if request.method == "POST" and self._appender.away:
-            raise answering.away(self._appender.away)
+        if request.method == "POST" and self.line.cannot_append:
+            raise answering.away(self.line.cannot_append)
 
     def _wait(self, request: Request, default: float) -> float:
         most = self._settings.max_wait_seconds
@@ -280,9 +276,8 @@ class Operations:
             raise Problem(422, f"wait: give seconds from 0 to {most:g}", field="wait")
         return wait
 
-    @contextmanager
-    def _room(self, count: int) -> Iterator[None]:
-        """Count events as in flight while the block runs; refuse them if there are too many."""
+    def _room(self, count: int) -> "_Room":
+        """Count events as in flight while a block runs; refuse them if there are too many."""
         if self.in_flight + count > self._settings.max_in_flight:
             raise Problem(
                 429,
@@ -290,11 +285,23 @@ class Operations:
                 reason="too-many-in-flight",
                 headers=answering.RETRY,
             )
-        self.in_flight += count
-        try:
-            yield
-        finally:
-            self.in_flight -= count
+        return _Room(self, count)
+
+
+class _Room:
+    """Counts events as in flight while a block runs."""
+
+    __slots__ = ("_count", "_operations")
+
+    def __init__(self, operations: Operations, count: int) -> None:
+        self._operations = operations
+        self._count = count
+
+    def __enter__(self) -> None:
+        self._operations.in_flight += self._count
+
+    def __exit__(self, *_: object) -> None:
+        self._operations.in_flight -= self._count
 
 
 def _answer_of(asked: Asked, asker: Asker, outcome: Outcome | None) -> tuple[int, Item]:
@@ -328,7 +335,7 @@ def _item(problem: Problem) -> Item:
 
 
 def _json(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(to_json(content).encode(), status, headers, _JSON)
+    return Response(to_json(content), status, headers, _JSON)
 
 
 def _parameters(request: Request, known: Sequence[str]) -> dict[str, str]:

@@ -7,8 +7,7 @@ order of arrival.
 
 import re
 from base64 import b64decode
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic_core import from_json
 
@@ -54,8 +53,7 @@ def key_in(record: Record) -> Key | None:
 Status = Literal["pending", "waiting", "assigned", "refused"]
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The outcome of a request so far.
 
     Attributes
@@ -95,8 +93,7 @@ class Outcome:
         return self.status in ("assigned", "refused")
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(NamedTuple):
     """What one output record says about a request: the outcome by this record alone.
 
     `own` has the offsets of the request records that it answers. For a request that was sent again,
@@ -169,13 +166,13 @@ def fold(known: Outcome | None, heard: Outcome) -> Outcome:
     if known.status == "refused":
         return known if known.offset >= heard.offset else heard
     if heard.status == "waiting":
-        return replace(heard, arms=known.arms) if heard.instead_of is not None else heard
+        return heard._replace(arms=known.arms) if heard.instead_of is not None else heard
     if not known.arms:
         return heard
     if heard.repeat:
-        return replace(known, status="assigned", arms=heard.arms, why=None)
+        return known._replace(status="assigned", arms=heard.arms, why=None)
     if heard.instead_of is not None:
-        return replace(heard, arms=_replaced(known.arms, heard.instead_of, heard.arms[0]))
+        return heard._replace(arms=_replaced(known.arms, heard.instead_of, heard.arms[0]))
     return known if known.offset == heard.offset else heard  # same offset: delivered again
 
 

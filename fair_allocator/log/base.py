@@ -32,7 +32,10 @@ its last commit.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import ClassVar, Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol, Self
+
+if TYPE_CHECKING:
+    from fair_allocator.log.intake import Intake
 
 INPUTS: Final = ("requests", "rewards", "controls")
 OUTPUTS: Final = ("assignments", "dead-letters")
@@ -183,6 +186,14 @@ class Log(Closable):
     """Whether it makes sense to try again if the log cannot be opened now."""
 
     @property
+    def intake(self) -> "Intake | None":
+        """Where other threads of this process can hand in records for the next commit.
+
+        None if all records have to come through a `LogClient`.
+        """
+        return None
+
+    @property
     @abstractmethod
     def partitions(self) -> int:
         """The number of partitions of every topic."""
@@ -212,6 +223,10 @@ class Log(Closable):
 
         Moving past a record does not commit it. Records that were not committed are read again
         after a restart, a change of owner, or a seek.
+
+        The records that wait in the intake are appended and returned like all others. They are in
+        the transaction of the next commit: if it fails, they were never appended. If there is no
+        commit, the next poll makes them durable.
         """
 
     @abstractmethod
@@ -302,6 +317,13 @@ class Log(Closable):
             later. Seek every partition again before reading more of it, so that nothing is skipped.
         LogCorrupt, LogReadOnly
             Nothing of it happened, and trying again does not help.
+        """
+
+    def take_in(self) -> None:
+        """Make the records of the intake durable now, before the service decides on them.
+
+        During a long restore there is no poll that would take them. A log without an intake does
+        nothing.
         """
 
     @abstractmethod

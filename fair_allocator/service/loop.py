@@ -407,12 +407,16 @@ class Service:
         )
 
     def _telling(self, partition: int) -> Progress:
-        """Return a function that reports how far the restore of a partition has come."""
+        """Return a function that reports how far the restore of a partition has come.
+
+        It also keeps the log's intake open meanwhile.
+        """
         told = self._monotonic()
 
         def tell(words: str) -> None:
             nonlocal told
             self._heartbeat()
+            self.log.take_in()
             self._probe.restoring(f"partition {partition}, {words}")
             if self._monotonic() - told >= _TELLING_SECONDS:
                 told = self._monotonic()

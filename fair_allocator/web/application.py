@@ -16,13 +16,15 @@ from urllib.parse import quote, unquote_to_bytes
 
 from prometheus_client.registry import Collector
 from starlette.convertors import Convertor, register_url_convertor
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from fair_allocator.web.access import Access
 from fair_allocator.web.bounds import Bounds
+from fair_allocator.web.connection import WHOLE
 from fair_allocator.web.headers import HEADERS
 from fair_allocator.web.problem import Problem
 
@@ -37,6 +39,8 @@ class _Name(Convertor[str]):
     regex = "[^/]+"
 
     def convert(self, value: str) -> str:
+        if "%" not in value:
+            return value
         try:
             return unquote_to_bytes(value).decode()
         except UnicodeDecodeError:
@@ -47,6 +51,28 @@ class _Name(Convertor[str]):
 
 
 register_url_convertor("name", _Name())
+
+
+class _Headers(Headers):
+    """The headers of a request; `get` looks into a table instead of going through all of them."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(raw=scope["headers"])
+        self._first = dict(reversed(self._list))
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the first header of this name."""
+        found = self._first.get(key.lower().encode("latin-1"))
+        return default if found is None else found.decode("latin-1")
+
+
+class _Request(Request):
+    """A request whose headers are quick to find: each one is looked for several of them."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        super().__init__(scope, receive)
+        self._headers = _Headers(scope)
+
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -66,7 +92,10 @@ class Part:
 
 
 class Application:
-    """An ASGI application made of parts; the routes of the first part are tried first."""
+    """An ASGI application made of parts; the routes of the first part are tried first.
+
+    Its server must have the extension `WHOLE`. Only streams are sent piece by piece.
+    """
 
     def __init__(self, parts: Sequence[Part], access: Access, bounds: Bounds) -> None:
         self._parts = parts
@@ -93,11 +122,15 @@ class Application:
                 message["headers"] = [*own, *(each for each in _HEADERS if each[0] not in names)]
             await send(message)
 
+        whole = scope["extensions"][WHOLE]
         try:
             take = self._check(scope, receive)
             handle = self._find(scope)
-            response = await handle(Request(scope, take))
-            await response(scope, take, give)
+            response = await handle(_Request(scope, take))
+            if isinstance(response, StreamingResponse):
+                await response(scope, take, give)
+            else:
+                await whole(response.status_code, response.raw_headers, response.body)
             return
         except Problem as problem:
             refusal = problem
@@ -110,7 +143,8 @@ class Application:
             refusal = Problem(500)
         if started:
             raise RuntimeError("refused after its answer had begun") from refusal
-        await refusal.response()(scope, receive, give)
+        response = refusal.response()
+        await whole(response.status_code, response.raw_headers, response.body)
 
     def _check(self, scope: Scope, receive: Receive) -> Receive:
         """Refuse requests that no route may see; return the function that receives the body."""

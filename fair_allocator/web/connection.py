@@ -24,7 +24,6 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
-    RequestResponseCycle,
 )
 from uvicorn.server import ServerState
 
@@ -41,6 +40,16 @@ _LENGTHS: Final = (b"content-length", b"transfer-encoding")
 
 _MOST_COPIED: Final = 65_536
 """The longest body to copy into one buffer with its head; for more, a second call is cheaper."""
+
+
+WHOLE: Final = "fair_allocator.whole"
+"""The extension of ASGI that sends an answer at once: status, headers and body in one call."""
+
+_DEFAULTS: Final = {
+    name.encode(): f"{name}: {value}\r\n".encode() for name, value in HEADERS.items()
+}
+_ALL_DEFAULTS: Final = b"".join(_DEFAULTS.values())
+"""The headers of every answer, as lines."""
 
 
 class Connection(HttpToolsProtocol):
@@ -163,20 +172,26 @@ class Connection(HttpToolsProtocol):
     def on_url(self, url: bytes) -> None:
         if self._replaying:
             return
-        super().on_url(url)
-        self._count(len(url))
+        self.url += url
+        self._fields_bytes += len(url)
+        self._check_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        # The same as uvicorn's, but bounded, and in one call.
         if self._replaying:
             return
         self._fields += 1
-        self._count(len(name) + len(value) + 4)
+        self._fields_bytes += len(name) + len(value) + 4
+        self._check_head()
         if self._in_head:  # ignore trailers after a chunked body
-            super().on_header(name, value)
+            name = name.lower()
+            if name == b"expect" and value.lower() == b"100-continue":
+                self.expect_100_continue = True
+            self.headers.append((name, value))
 
-    def _count(self, size: int) -> None:
-        self._fields_bytes += size
-        if self._fields_bytes > self._bounds.head_bytes or self._fields > self._bounds.head_fields:
+    def _check_head(self) -> None:
+        bounds = self._bounds
+        if self._fields_bytes > bounds.head_bytes or self._fields > bounds.head_fields:
             self._refusal = Problem(431)
             raise ValueError("the head is too large")
 
@@ -199,38 +214,34 @@ class Connection(HttpToolsProtocol):
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the application answer; announce if this is the connection's last answer."""
         cycle = self.cycle
-        held: Message | None = None
-        """The head of an answer whose body follows in one piece."""
 
         async def give(message: Message) -> None:
-            nonlocal held
-            if held is not None:
-                await self._give_whole(cycle, held, message["body"])
-            elif message["type"] != "http.response.start":
+            if message["type"] != "http.response.start":
                 await send(message)
-            else:
-                if cycle.more_body:
-                    cycle.keep_alive = False
-                if any(name == b"content-length" for name, _ in message["headers"]):
-                    held = message
-                    return
-                await send(message)
-                # uvicorn would close at once, which resets a client that still sends: see `_end`.
-                self._last, cycle.keep_alive = not cycle.keep_alive, True
+                return
+            if cycle.more_body:
+                cycle.keep_alive = False
+            await send(message)
+            # uvicorn would close at once, which resets a client that still sends: see `_end`.
+            self._last, cycle.keep_alive = not cycle.keep_alive, True
 
+        scope["extensions"] = {WHOLE: self._give_whole}
         await self._app(scope, receive, give)
 
-    async def _give_whole(self, cycle: RequestResponseCycle, head: Message, body: bytes) -> None:
+    async def _give_whole(
+        self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes
+    ) -> None:
         """Send an answer in one system call; a second one could cost some ms.
 
         During a system call, the decision loop may take the interpreter. uvicorn makes two.
         """
+        cycle = self.cycle
         if self.flow.write_paused and not cycle.disconnected:
             await self.flow.drain()
         if cycle.disconnected:
             return
-        self._last = not cycle.keep_alive
-        begin = _encode(head["status"], head["headers"], self._last)
+        self._last = cycle.more_body or not cycle.keep_alive
+        begin = _encode(status, headers, self._last)
         cycle.response_started = True
         cycle.waiting_for_100_continue = False
         if cycle.scope["method"] == "HEAD":
@@ -322,17 +333,27 @@ def _refusal(problem: Problem) -> bytes:
     headers: Mapping[str, str] = {
         "content-type": CONTENT_TYPE,
         "content-length": str(len(body)),
-        **HEADERS,
         **problem.headers,
     }
-    pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    pairs = [
+        (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()
+    ]
     return _encode(problem.status, pairs, last=True) + body
 
 
 def _encode(status: int, headers: Sequence[tuple[bytes, bytes]], last: bool) -> bytes:
-    """Return the head of an answer; `last` says that the connection ends after it."""
+    """Return the head of an answer; `last` says that the connection ends after it.
+
+    It gets the headers of every answer besides its own, whose names are in lower case.
+    """
+    own = dict(headers)
     lines = [b"%b: %b\r\n" % pair for pair in headers]
     head = b"".join(lines)
     if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines):
         raise ValueError("a header has more than one line")
-    return b"%b%b%b\r\n" % (STATUS_LINE[status], head, b"connection: close\r\n" if last else b"")
+    if own.keys() & _DEFAULTS.keys():
+        more = b"".join(line for name, line in _DEFAULTS.items() if name not in own)
+    else:
+        more = _ALL_DEFAULTS
+    closing = b"connection: close\r\n" if last else b""
+    return b"".join((STATUS_LINE[status], head, more, closing, b"\r\n"))

@@ -23,6 +23,7 @@ class Embedded(Backend):
             log.partitions,
             retain_records=log.retain_records,
             retain_seconds=log.retain_seconds,
+            partitioner=log.partitioner,
         )
 
     def open_client(self, configuration: Configuration, *, create: bool) -> SqliteClient:

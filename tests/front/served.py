@@ -51,10 +51,15 @@ def awaited(look: Callable[[], object], what: str = "it") -> None:
 
 
 class Site:
-    """An API, a client of it, and a service that can be stopped and started."""
+    """An API, a client of it, and a service that can be stopped and started.
 
-    def __init__(self, configuration: Configuration, folder: ExitStack) -> None:
+    The API is in the service's own process, as in `run`, or it stands for a `gateway`.
+    """
+
+    def __init__(self, configuration: Configuration, folder: ExitStack, gateway: bool) -> None:
         self.configuration = configuration
+        self.gateway = gateway
+        self.log = open_log(configuration)
         self._undo = folder
         self._service: tuple[Service, threading.Thread] | None = None
         self.serve()
@@ -63,7 +68,7 @@ class Site:
     def serve(self) -> None:
         """Start the service."""
         settings = service_settings(self.configuration, self.configuration.log.partitions)
-        service = Service(open_log(self.configuration), settings)
+        service = Service(self.log, settings)
         thread = threading.Thread(target=service.run, name="serving", daemon=True)
         self._service = service, thread
         thread.start()
@@ -83,7 +88,8 @@ class Site:
     def open_front(self) -> tuple[Front, httpx.Client]:
         """Start an API, and return it with a client that has every right."""
         access = Access(Tokens([Token.of("all", Right, SECRET)]))
-        front = Front(self.configuration, self.open_client, access)
+        intake = None if self.gateway else self.log.intake
+        front = Front(self.configuration, self.open_client, access, intake)
         app = Application([front.part], access, Bounds())
         server = self._undo.enter_context(Server(listen("127.0.0.1", 0), app).running())
         awaited(lambda: not front.away, "the API's start")
@@ -96,8 +102,8 @@ class Site:
 
 
 @contextmanager
-def serving(folder: Path, **api: Any) -> Iterator[Site]:
+def serving(folder: Path, gateway: bool = False, **api: Any) -> Iterator[Site]:
     with ExitStack() as undo:
-        site = Site(configured(folder / "log.db", **api), undo)
+        site = Site(configured(folder / "log.db", **api), undo, gateway)
         undo.callback(site.stop)
         yield site

@@ -2,11 +2,14 @@
 
 import json
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import quote
 
 import httpx
 import pytest
 
+from fair_allocator.errors import LogUnavailable
+from fair_allocator.log.sqlite import SqliteLog
 from tests.front.served import SECRET, Site, awaited
 
 pytestmark = pytest.mark.slow
@@ -116,13 +119,58 @@ def test_a_request_that_waits_can_be_asked_for_again(site: Site) -> None:
     assert (answer.json()["arm"], answer.json()["round"]) == (first["arm"], 2)
 
 
-def test_without_waiting_a_request_is_durable_when_it_is_acknowledged(site: Site) -> None:
-    site.stop()
-    answer = site.ask(wait=0, request_id="r1")
+def test_without_waiting_a_request_is_durable_when_it_is_acknowledged(gateway: Site) -> None:
+    gateway.stop()
+    answer = gateway.ask(wait=0, request_id="r1")
     assert (answer.status_code, answer.json()["status"]) == (202, "pending")
-    assert site.http.get("v1/pools/tasks/requests/r1").json()["status"] == "pending"
+    assert gateway.http.get("v1/pools/tasks/requests/r1").json()["status"] == "pending"
+    gateway.serve()
+    assert gateway.http.get("v1/pools/tasks/requests/r1?wait=60").json()["status"] == "assigned"
+
+
+def test_a_gateway_answers_what_the_service_decides(gateway: Site) -> None:
+    first, again = gateway.ask(request_id="r1").json(), gateway.ask(request_id="r1").json()
+    assert again == {**first, "repeat": True}
+    rewarded = gateway.http.post("v1/pools/tasks/rewards", json={"request_id": "r1", "value": 1})
+    assert rewarded.json()["status"] == "recorded"
+
+
+def test_without_its_service_nothing_is_acknowledged(site: Site) -> None:
+    first = site.ask(request_id="r1").json()
+    site.stop()
+    refused = site.ask(request_id="r2")
+    assert (problem(refused)["status"], problem(refused)["reason"]) == (503, "log-away")
+    assert refused.headers["retry-after"] == "1"
     site.serve()
-    assert site.http.get("v1/pools/tasks/requests/r1?wait=60").json()["status"] == "assigned"
+    awaited(lambda: not site.front.away, "the service")
+    assert site.ask(request_id="r2").json()["round"] == first["round"] + 1
+    assert site.ask(request_id="r1").json() == {**first, "repeat": True}
+
+
+def test_a_commit_that_fails_is_not_acknowledged_and_the_same_id_is_decided_once(
+    site: Site,
+) -> None:
+    commit = SqliteLog._commit
+    trouble = [LogUnavailable("the disk is full")]
+
+    def failing(log: SqliteLog, *arguments: Any) -> list[int]:
+        if trouble and log._writing.is_open:  # not a commit without a request
+            raise trouble.pop()
+        return commit(log, *arguments)
+
+    with patch.object(SqliteLog, "_commit", failing):
+        refused = site.ask(request_id="r1")
+        assert (problem(refused)["status"], problem(refused)["request_id"]) == (503, "r1")
+        assert "the disk is full" in problem(refused)["detail"]
+        assert site.http.get("v1/pools/tasks/requests/r1").status_code == 404
+    assert (site.ask(request_id="r1").json()["repeat"], trouble) == (False, [])
+
+
+def test_an_api_that_starts_later_knows_the_latest_answers(site: Site) -> None:
+    said = [site.ask(request_id=f"r{number}").json() for number in range(5)]
+    _, http = site.open_front()
+    found = [http.get(f"v1/pools/tasks/requests/r{number}").json() for number in range(5)]
+    assert found == said
 
 
 @pytest.mark.parametrize(

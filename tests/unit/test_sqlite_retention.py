@@ -4,6 +4,7 @@ import itertools
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -27,7 +28,7 @@ class Clock:
 class Loop:
     """A service that copies its inputs, and a client that feeds it, on one clock."""
 
-    def __init__(self, source: Path | Memory, partitions: int = 1, **retain: int) -> None:
+    def __init__(self, source: Path | Memory, partitions: int = 1, **retain: Any) -> None:
         self.clock = Clock()
         self.log = SqliteLog(source, partitions, clock=self.clock, **retain)
         self.log.open(self)

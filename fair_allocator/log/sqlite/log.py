@@ -9,12 +9,14 @@ from fair_allocator.errors import CommitFailed, LogCorrupt, LogError, LogReadOnl
 from fair_allocator.log.base import (
     INPUTS,
     JOURNAL,
+    OUTPUTS,
     Committed,
     Log,
     Outgoing,
     Ownership,
     Record,
 )
+from fair_allocator.log.intake import Intake
 from fair_allocator.log.interleaving import by_time
 from fair_allocator.log.limits import require_positions
 from fair_allocator.log.sqlite.failures import gone
@@ -29,9 +31,14 @@ from fair_allocator.log.sqlite.storage import (
 from fair_allocator.log.sqlite.store import Store
 from fair_allocator.log.sqlite.tail import Tail
 from fair_allocator.log.sqlite.trim import Trimmer, cost
+from fair_allocator.log.sqlite.writing import Writing
 
 CHECK_BYTES: Final = 64 * 2**20
 """A service that opens a file up to this size checks all of it for damage."""
+
+
+LOCKED_RECORDS: Final = 4_000
+"""Most records to decide while other processes cannot append, about 0.2 s."""
 
 
 class SqliteLog(Log):
@@ -50,6 +57,8 @@ class SqliteLog(Log):
         How long to wait for another's transaction before the log counts as unavailable.
     clock
         Returns the timestamp of committed records, in ms.
+    partitioner
+        How the key of a record that is handed in finds its partition, see `SqliteClient`.
     """
 
     def __init__(
@@ -61,11 +70,13 @@ class SqliteLog(Log):
         retain_seconds: float | None = None,
         busy_seconds: float = BUSY_SECONDS,
         clock: Clock = wall_clock,
+        partitioner: str = "murmur2",
     ) -> None:
         self._storage = storage_of(source, busy_seconds)
         self._wanted = partitions
         self._retain = retain_records, retain_seconds
         self._clock = clock
+        self._intake = Intake(partitioner)
         self._opened: Store | None = None
         self._owned = range(0)
         self._ahead: list[Outgoing] = []
@@ -82,8 +93,10 @@ class SqliteLog(Log):
         self._opened = store
         self._handler = handler
         self._owned = range(0)
-        self._tail = Tail(store, INPUTS)
+        self._writing = Writing(store, self._intake, self._clock)
+        self._tail = Tail(store, INPUTS, self._let_in)
         self._ahead.clear()
+        self._intake.open(store.partitions, self._tail.wake)
 
     @property
     def _store(self) -> Store:
@@ -95,18 +108,51 @@ class SqliteLog(Log):
     def partitions(self) -> int:
         return self._store.partitions
 
+    @property
+    def intake(self) -> Intake:
+        return self._intake
+
     # -- reading ------------------------------------------------------------------------------
 
     def poll(self, timeout_seconds: float, limit: int) -> list[Record]:
         deadline = time.monotonic() + timeout_seconds
+        self._settle()
         if self._ahead:
             self._ahead.clear()
             self._tail.positions.clear()
         if not self._owned:
             self._owned = range(self.partitions)
             self._handler.gained(self._owned)
-        blocks = self._tail.poll(deadline - time.monotonic(), limit)
+        try:
+            blocks = self._tail.poll(deadline - time.monotonic(), limit)
+        except BaseException as error:
+            self._writing.undo(error)
+            raise
         return by_time(blocks) if blocks else []
+
+    def _let_in(self, limit: int) -> int:
+        """Append the intake's records; the next commit makes them durable with their decisions.
+
+        Return how many records the service may decide before that commit.
+        """
+        self._writing.take_in()
+        if len(self._tail.positions) < len(INPUTS) * len(self._owned):
+            # The service still restores partitions. Their records must not wait for that.
+            self._settle()
+        return min(limit, LOCKED_RECORDS) if self._writing.is_open else limit
+
+    def take_in(self) -> None:
+        self._settle()
+        self._writing.take_in()
+        self._settle()
+
+    def _settle(self) -> None:
+        """Make durable what was taken in, although nothing was decided on it."""
+        try:
+            self._writing.end()
+        except LogError:
+            self._tail.positions.clear()
+            raise
 
     def committed(self, partition: int) -> Committed:
         streams = {topic: self._store.stream(topic, partition) for topic in INPUTS}
@@ -163,11 +209,25 @@ class SqliteLog(Log):
         offsets: Mapping[tuple[str, int], int],
         hints: Mapping[int, str],
     ) -> list[int]:
-        ahead = len(self._ahead)
+        ahead, written, now = len(self._ahead), [*self._ahead, *outgoing], self._clock()
         with self._committing({partition for _, partition in offsets} | set(hints)):
-            given = self._commit([*self._ahead, *outgoing], offsets, hints)
+            given = self._commit(written, offsets, hints, now)
         self._ahead.clear()
+        self._writing.tell(self._published(written, given, now))
         return given[ahead:]
+
+    def _published(
+        self, written: Sequence[Outgoing], given: Sequence[int], now: int
+    ) -> list[Record]:
+        """Return the outputs among records that were committed, if there is anyone to hear them."""
+        # Look for the hearer only now: it reads from the file what was committed before it came.
+        if self._intake.hearer is None:
+            return []
+        return [
+            Record(topic, partition, offset, key, value, now, headers)
+            for (topic, partition, key, value, headers), offset in zip(written, given, strict=True)
+            if topic in OUTPUTS
+        ]
 
     @contextmanager
     def _committing(self, partitions: set[int]) -> Iterator[None]:
@@ -177,6 +237,7 @@ class SqliteLog(Log):
                 raise LogError(f"partition {min(alien)} is not owned")
             yield
         except LogError as error:
+            self._writing.undo(error)
             self._tail.positions.clear()
             self._ahead.clear()
             if isinstance(error, LogCorrupt | LogReadOnly):
@@ -188,11 +249,12 @@ class SqliteLog(Log):
         outgoing: Sequence[Outgoing],
         offsets: Mapping[tuple[str, int], int],
         hints: Mapping[int, str],
+        now: int,
     ) -> list[int]:
         require_positions(offsets, hints)
-        store, now = self._store, self._clock()
+        store = self._store
         moved = [(to, store.base(topic, p)) for (topic, p), to in offsets.items()]
-        with store.transaction() as connection:
+        with self._writing.transaction() as connection:
             given = store.insert([(*record, now) for record in outgoing])
             connection.executemany("UPDATE streams SET committed = ? WHERE base = ?", moved)
             connection.executemany("INSERT OR REPLACE INTO hints VALUES (?, ?)", hints.items())
@@ -213,6 +275,8 @@ class SqliteLog(Log):
 
     def close(self) -> None:
         if self._opened is not None:
+            self._writing.undo(LogUnavailable("the service has stopped"))
+            self._intake.close()
             self._opened = None
             self._owned = range(0)
             self._undo.close()

@@ -1,7 +1,7 @@
 """Reads the next records of many places, so that no place starves."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Final
 
@@ -27,14 +27,28 @@ class Tail:
         How many bytes were read since the caller last set it to 0.
     """
 
-    def __init__(self, store: Store, topics: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        topics: tuple[str, ...],
+        before: Callable[[int], int] = lambda most: most,
+    ) -> None:
+        """`before` is called before each look, and may append records.
+
+        It is given the most records that the look may return, and says how many it may return.
+        """
         self.positions: dict[Place, int] = {}
         self.read_bytes = 0
+        self._before = before
         self._store = store
         self._topics = topics
         self._seen_all_at: tuple[int, int] | None = None
         self._ear = store.bell.listen(topics)
         self._pause = SHORTEST_PAUSE
+
+    def wake(self) -> None:
+        """Let a poll that waits on another thread look again."""
+        self._ear.hear()
 
     def look_again(self) -> None:
         """Look for records at the next poll, even if nothing has changed since the last."""
@@ -46,7 +60,7 @@ class Tail:
         ear, pause, was_rung = self._ear, self._pause, None
         while True:
             ear.forget()
-            blocks = self._take(limit)
+            blocks = self._take(self._before(limit))
             left = deadline - time.monotonic()
             if blocks and was_rung is not None:
                 # If the records come from other processes, look more often.

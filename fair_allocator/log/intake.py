@@ -1,0 +1,142 @@
+"""Where threads of the service's own process hand records to its log.
+
+The log takes what waits here when the service polls, and appends it in the transaction of the next
+commit. So a request and its decision become durable together, with one wait for the disk. The
+thread that handed a record in learns its place after that commit, and with it hears all records
+that the commit published.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from fair_allocator.log.base import INPUTS, Incoming, Record
+from fair_allocator.log.limits import require_headers
+from fair_allocator.log.partitioner import Placing
+
+MOST_RECORDS: Final = 1_000
+MOST_BYTES: Final = 4 * 2**20
+"""The most records and bytes that the log takes at once."""
+
+CLOSED: Final = "the service has not opened its log"
+
+Ticket = Any
+"""Whatever tells a record's sender which of its records is meant."""
+
+
+class Handed(NamedTuple):
+    """A record with its partition, and its ticket."""
+
+    record: Incoming
+    partition: int
+    ticket: Ticket
+
+
+class Hearer(Protocol):
+    """Learns what became of records, and what was published; called on the service's thread."""
+
+    def committed(
+        self,
+        tickets: Sequence[Ticket],
+        places: Sequence[tuple[int, int]],
+        outputs: Sequence[Record],
+    ) -> None:
+        """Note that records are durable at these places, and that `outputs` were published."""
+
+    def failed(self, tickets: Sequence[Ticket], why: str) -> None:
+        """Note that records were not appended, as far as the log knows."""
+
+
+class Intake:
+    """Records that wait for the next commit of a service in this process.
+
+    Any thread may call `submit`; the log calls the methods below it on the service's thread.
+
+    Attributes
+    ----------
+    hearer
+        Is told of all that is committed after it was set.
+    away
+        Why no record can be handed in now; "" if one can.
+    """
+
+    def __init__(self, partitioner: str = "murmur2") -> None:
+        self.hearer: Hearer | None = None
+        self.away = CLOSED
+        self._placing = Placing(partitioner)
+        self._partitions = 1
+        self._waiting: deque[Handed] = deque()
+        self._lock = threading.Lock()
+        self._ring: Callable[[], None] | None = None
+
+    def submit(self, record: Incoming, ticket: Ticket) -> None:
+        """Hand a record in; the hearer will be told what became of it, with its ticket."""
+        try:
+            partition = self._place(record)
+        except ValueError as error:
+            self.fail([ticket], str(error))
+            return
+        with self._lock:
+            ring = self._ring
+            if ring is not None:
+                self._waiting.append(Handed(record, partition, ticket))
+        if ring is None:
+            self.fail([ticket], self.away)
+        else:
+            ring()
+
+    def _place(self, record: Incoming) -> int:
+        """Return a record's partition; refuse a record that would spoil the transaction."""
+        if record.topic not in INPUTS:
+            raise ValueError(f"{record.topic!r} is not an input: nobody else may write to it")
+        if record.headers:
+            require_headers(record.headers)
+        if record.partition is None:
+            return self._placing.partition(record.key, self._partitions)
+        if not 0 <= record.partition < self._partitions:
+            raise ValueError(f"there is no partition {record.partition}")
+        return record.partition
+
+    # -- for the log --------------------------------------------------------------------------
+
+    def open(self, partitions: int, ring: Callable[[], None]) -> None:
+        """Accept records; call `ring` when there is one, to wake the log."""
+        with self._lock:
+            self._partitions = partitions
+            self._ring = ring
+            self.away = ""
+
+    def close(self) -> None:
+        """Accept no more records, and refuse those that wait."""
+        with self._lock:
+            self._ring = None
+            self.away = CLOSED
+            refused = [*self._waiting]
+            self._waiting.clear()
+        self.fail([handed.ticket for handed in refused], self.away)
+
+    def take(self) -> list[Handed]:
+        """Return the records to append next."""
+        taken: list[Handed] = []
+        size = 0
+        with self._lock:
+            while self._waiting and len(taken) < MOST_RECORDS and size < MOST_BYTES:
+                taken.append(self._waiting.popleft())
+                size += len(taken[-1].record.value or b"")
+        return taken
+
+    def commit(
+        self,
+        tickets: Sequence[Ticket],
+        places: Sequence[tuple[int, int]],
+        outputs: Sequence[Record],
+    ) -> None:
+        """Tell the hearer of a commit that has happened."""
+        if self.hearer is not None and (tickets or outputs):
+            self.hearer.committed(tickets, places, outputs)
+
+    def fail(self, tickets: Sequence[Ticket], why: str) -> None:
+        """Tell the hearer of records that are not in the log."""
+        if self.hearer is not None and tickets:
+            self.hearer.failed(tickets, why)
