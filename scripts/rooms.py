@@ -39,7 +39,7 @@ ROOMS: Final[dict[str, set[str]]] = {
         *("observe", "service", "serving", "shard", "simulate", "text", "transfer", "web"),
         *("wiring",),
     },
-    "__init__": {"core", "plugins"},
+    "__init__": {"core", "log", "plugins"},
     "__main__": {"cli"},
 }
 """Every room: a folder or a module of the package."""

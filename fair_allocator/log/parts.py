@@ -1,0 +1,104 @@
+"""The parts of a split pool: their names, and which part decides which request.
+
+A part is an ordinary pool. Its name is ``POOL~INDEXofPARTS~SALT``, such as ``tasks~0of4~3``. So its
+name alone tells an audit which parts belong together. The salt is the smallest number from 0 on
+with which the partitioner's hash of the name is INDEX modulo PARTS. So the parts are on different
+partitions if their number divides that of the partitions, and evenly many are on each if it is a
+multiple. The names do not depend on the number of partitions, which an import into a new log may
+change.
+"""
+
+import itertools
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from fair_allocator.log.partitioner import hash_named
+from fair_allocator.text import to_bytes
+
+_NUMBER: Final = "0|[1-9][0-9]{0,8}"
+_PART: Final = re.compile(f"(.+)~({_NUMBER})of({_NUMBER})~({_NUMBER})", re.DOTALL)
+
+
+class Part(NamedTuple):
+    """What the name of a part says: the pool, and the part's number from 0 on among `parts`."""
+
+    pool: str
+    index: int
+    parts: int
+
+
+def part_in(name: str) -> Part | None:
+    """Return what a pool's name says if it is the name of a part, otherwise None.
+
+    >>> part_in("tasks~0of4~3")
+    Part(pool='tasks', index=0, parts=4)
+    >>> part_in("tasks")
+    """
+    found = _PART.fullmatch(name)
+    if found is None:
+        return None
+    part = Part(found[1], int(found[2]), int(found[3]))
+    return part if part.index < part.parts else None
+
+
+@lru_cache(maxsize=1_000)
+def part_names(pool: str, parts: int, partitioner: str = "murmur2") -> tuple[str, ...]:
+    """Return the names of all parts of a pool, in their order.
+
+    >>> part_names("tasks", 2)
+    ('tasks~0of2~0', 'tasks~1of2~0')
+    """
+    return tuple(_name(pool, index, parts, partitioner) for index in range(parts))
+
+
+def _name(pool: str, index: int, parts: int, partitioner: str) -> str:
+    hashed = hash_named(partitioner)
+    names = (f"{pool}~{index}of{parts}~{salt}" for salt in itertools.count())
+    return next(name for name in names if hashed(to_bytes(name)) % parts == index)
+
+
+def part_of(pool: str, request_id: str, parts: int, partitioner: str = "murmur2") -> str:
+    """Return the name of the part that decides a request: all its records are keyed by it.
+
+    Parameters
+    ----------
+    pool
+        The name of the split pool.
+    request_id
+        The id of the request, also for its reward and its decline.
+    parts, partitioner
+        The settings ``pools.NAME.parts`` and ``log.partitioner`` of the service.
+
+    Examples
+    --------
+    >>> part_of("tasks", "r1", 4)
+    'tasks~1of4~4'
+    """
+    return part_names(pool, parts, partitioner)[crc32(to_bytes(request_id)) % parts]
+
+
+class Splits:
+    """The split pools of a configuration. Any other pool counts as its own only part.
+
+    >>> splits = Splits({"tasks": 2}, "murmur2")
+    >>> splits.names("tasks"), splits.names("others")
+    (('tasks~0of2~0', 'tasks~1of2~0'), ('others',))
+    """
+
+    def __init__(self, parts: Mapping[str, int], partitioner: str) -> None:
+        self.parts: Final = parts
+        """By pool, the number of its parts, at least 2."""
+        self._partitioner = partitioner
+
+    def names(self, pool: str) -> tuple[str, ...]:
+        """Return the names of the parts of a pool."""
+        parts = self.parts.get(pool)
+        return (pool,) if parts is None else part_names(pool, parts, self._partitioner)
+
+    def part_of(self, pool: str, request_id: str) -> str:
+        """Return the name of the part that decides a request."""
+        parts = self.parts.get(pool)
+        return pool if parts is None else part_of(pool, request_id, parts, self._partitioner)
