@@ -1,8 +1,8 @@
 """The parts of a split pool: their names, and which part decides which request.
 
-A part is an ordinary pool. Its name is ``POOL~INDEXofPARTS~SALT``, such as ``tasks~0of4~3``. So its
+A part is an ordinary pool. Its name is ``POOL~NUMBERofPARTS~SALT``, such as ``tasks~0of4~3``. So its
 name alone tells an audit which parts belong together. The salt is the smallest number from 0 on
-with which the partitioner's hash of the name is INDEX modulo PARTS. So the parts are on different
+with which the partitioner's hash of the name is NUMBER modulo PARTS. So the parts are on different
 partitions if their number divides that of the partitions, and evenly many are on each if it is a
 multiple. The names do not depend on the number of partitions, which an import into a new log may
 change.
@@ -26,7 +26,7 @@ class Part(NamedTuple):
     """What the name of a part says: the pool, and the part's number from 0 on among `parts`."""
 
     pool: str
-    index: int
+    number: int
     parts: int
 
 
@@ -34,14 +34,14 @@ def part_in(name: str) -> Part | None:
     """Return what a pool's name says if it is the name of a part, otherwise None.
 
     >>> part_in("tasks~0of4~3")
-    Part(pool='tasks', index=0, parts=4)
+    Part(pool='tasks', number=0, parts=4)
     >>> part_in("tasks")
     """
     found = _PART.fullmatch(name)
     if found is None:
         return None
     part = Part(found[1], int(found[2]), int(found[3]))
-    return part if part.index < part.parts else None
+    return part if part.number < part.parts else None
 
 
 @lru_cache(maxsize=1_000)
@@ -51,13 +51,13 @@ def part_names(pool: str, parts: int, partitioner: str = "murmur2") -> tuple[str
     >>> part_names("tasks", 2)
     ('tasks~0of2~0', 'tasks~1of2~0')
     """
-    return tuple(_name(pool, index, parts, partitioner) for index in range(parts))
+    return tuple(_name(pool, number, parts, partitioner) for number in range(parts))
 
 
-def _name(pool: str, index: int, parts: int, partitioner: str) -> str:
+def _name(pool: str, number: int, parts: int, partitioner: str) -> str:
     hashed = hash_named(partitioner)
-    names = (f"{pool}~{index}of{parts}~{salt}" for salt in itertools.count())
-    return next(name for name in names if hashed(to_bytes(name)) % parts == index)
+    names = (f"{pool}~{number}of{parts}~{salt}" for salt in itertools.count())
+    return next(name for name in names if hashed(to_bytes(name)) % parts == number)
 
 
 def part_of(pool: str, request_id: str, parts: int, partitioner: str = "murmur2") -> str:
