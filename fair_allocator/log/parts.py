@@ -1,11 +1,11 @@
 """The parts of a split pool: their names, and which part decides which request.
 
-A part is an ordinary pool. Its name is ``POOL~NUMBERofPARTS~SALT``, such as ``tasks~0of4~3``. So its
-name alone tells an audit which parts belong together. The salt is the smallest number from 0 on
-with which the partitioner's hash of the name is NUMBER modulo PARTS. So the parts are on different
-partitions if their number divides that of the partitions, and evenly many are on each if it is a
-multiple. The names do not depend on the number of partitions, which an import into a new log may
-change.
+A part is an ordinary pool. Its name is ``POOL~NUMBERofPARTS~SALT``, such as ``tasks~0of4~1``. So
+the name alone tells an audit which parts belong together. The salt is the smallest number from 0 on
+with which the partitioner's hash of the name is NUMBER modulo PARTS. So all parts are on different
+partitions if PARTS divides the number of partitions, and each partition has equally many parts if
+PARTS is a multiple of it. The names do not depend on the number of partitions, because an import
+into a new log may change it.
 """
 
 import itertools
@@ -33,7 +33,7 @@ class Part(NamedTuple):
 def part_in(name: str) -> Part | None:
     """Return what a pool's name says if it is the name of a part, otherwise None.
 
-    >>> part_in("tasks~0of4~3")
+    >>> part_in("tasks~0of4~1")
     Part(pool='tasks', number=0, parts=4)
     >>> part_in("tasks")
     """
