@@ -31,7 +31,7 @@ from fair_allocator.events import (
     WaitingEvent,
 )
 from fair_allocator.events.outputs import ASSIGNMENT_VERSION
-from fair_allocator.log.parts import part_in
+from fair_allocator.text import part_in
 
 Offend = Callable[[str, str, int | None, str | None], None]
 """Called with the pool, a sentence, and the round and the arm that the sentence is about."""

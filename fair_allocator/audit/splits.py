@@ -21,7 +21,7 @@ from typing import NamedTuple
 from fair_allocator.audit.ledger import Found, Ledger, Played, Worst
 from fair_allocator.audit.line import Line
 from fair_allocator.audit.statement import Statement
-from fair_allocator.log.parts import Part
+from fair_allocator.text import Part
 
 
 class Owed(NamedTuple):

@@ -25,9 +25,10 @@ from fair_allocator.config.section import Count, CountOrNone, Section, Span, Spa
 from fair_allocator.events import Name
 from fair_allocator.events.model import MOST_CHARACTERS
 from fair_allocator.log.partitioner import Partitioner
-from fair_allocator.log.parts import Splits, part_in, part_names
+from fair_allocator.log.parts import Splits, part_names
 from fair_allocator.service.settings import ServiceSettings
 from fair_allocator.shard import ShardSettings
+from fair_allocator.text import part_in
 
 _SERVICE: Final = ServiceSettings()
 _SHARD: Final = ShardSettings()

@@ -77,9 +77,9 @@ class Guarantee:
     def joint_bound(self, quota: Number, parts: int) -> int | None:
         """Return the bound of an arm of this quota in a pool that is split into parts.
 
-        Each part keeps `bound` on its own requests. A part is then short by less than
-        ``bound + 1`` pulls. Exactly, it is short by at most ``bound + 1 - 1/q``, where q is the
-        denominator of the quota in lowest terms. All parts together are short by a whole number.
+        Each part is at most `bound` whole pulls short on its own requests. So it owes the arm at
+        most ``bound + 1 - 1/q``, where q is the denominator of the quota in lowest terms. All parts
+        together owe at most the sum of that, rounded down.
 
         >>> guarantee = Guarantee("max-deficit", 0, 0, False)
         >>> guarantee.joint_bound("1/3", 4), guarantee.joint_bound("1/10", 4)

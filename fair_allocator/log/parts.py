@@ -9,39 +9,13 @@ into a new log may change it.
 """
 
 import itertools
-import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 from zlib import crc32
 
 from fair_allocator.log.partitioner import hash_named
 from fair_allocator.text import to_bytes
-
-_NUMBER: Final = "0|[1-9][0-9]{0,8}"
-_PART: Final = re.compile(f"(.+)~({_NUMBER})of({_NUMBER})~({_NUMBER})", re.DOTALL)
-
-
-class Part(NamedTuple):
-    """What the name of a part says: the pool, and the part's number from 0 on among `parts`."""
-
-    pool: str
-    number: int
-    parts: int
-
-
-def part_in(name: str) -> Part | None:
-    """Return what a pool's name says if it is the name of a part, otherwise None.
-
-    >>> part_in("tasks~0of4~1")
-    Part(pool='tasks', number=0, parts=4)
-    >>> part_in("tasks")
-    """
-    found = _PART.fullmatch(name)
-    if found is None:
-        return None
-    part = Part(found[1], int(found[2]), int(found[3]))
-    return part if part.number < part.parts else None
 
 
 @lru_cache(maxsize=1_000)

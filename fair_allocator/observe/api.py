@@ -13,11 +13,11 @@ from typing import Any, Final
 import numpy as np
 
 from fair_allocator import __version__
-from fair_allocator.log.parts import part_in
 from fair_allocator.observe.digest import Digest, urgency
 from fair_allocator.observe.figures import PoolFigures
 from fair_allocator.observe.history import Point
 from fair_allocator.shard.noted import Noted
+from fair_allocator.text import part_in
 
 PAGE_ROWS: Final = 50
 MOST_ROWS: Final = 500

@@ -8,11 +8,10 @@ from typing import Final, NamedTuple
 
 from fair_allocator.errors import ConfigurationError, LogUnavailable, OffsetGone
 from fair_allocator.log.base import INPUTS, Log, Record
-from fair_allocator.log.parts import part_in
 from fair_allocator.service.settings import ServiceSettings
 from fair_allocator.shard import Progress, Shard, Snapshots, restore
 from fair_allocator.shard.settings import Tally
-from fair_allocator.text import counted
+from fair_allocator.text import counted, part_in
 
 _CONTROLS: Final = INPUTS[2]
 _topic = itemgetter(0)

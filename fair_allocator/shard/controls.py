@@ -8,7 +8,6 @@ from fair_allocator.core.errors import InvalidPool, InvalidRequest
 from fair_allocator.core.unchanged import is_set_to
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.events import Refusal
-from fair_allocator.log.parts import part_in
 from fair_allocator.shard.deciding import Deciding
 from fair_allocator.shard.hosted import HostedPool
 from fair_allocator.shard.hosting import NULLABLE
@@ -24,6 +23,7 @@ from fair_allocator.shard.operations import (
 )
 from fair_allocator.shard.table import Elapsed
 from fair_allocator.shard.unusable import Unusable
+from fair_allocator.text import part_in
 
 _FOR_EVERY_ARM: Final = frozenset(("arms", "caps", "requests"))
 """After a change of these settings, the shard publishes the standing of every arm."""

@@ -12,7 +12,8 @@ import fair_allocator
 from fair_allocator.config import Configuration, LogSection, PoolConfiguration, guarantees
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.log.partitioner import partition_for
-from fair_allocator.log.parts import Part, Splits, part_in, part_names, part_of
+from fair_allocator.log.parts import Splits, part_names, part_of
+from fair_allocator.text import Part, part_in
 from fair_allocator.wiring import service_settings
 from tests.support.cli_log import Site
 
