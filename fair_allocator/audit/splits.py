@@ -102,7 +102,11 @@ class Peaks:
 
 
 class PartLedger(Ledger):
-    """A ledger that also notes the peaks. What is owed to an arm falls only when it is pulled."""
+    """A ledger that also notes the peaks.
+
+    What is owed to an arm falls only when the arm is pulled, or when its pool changes. So it is
+    noted before that, and at the end.
+    """
 
     def __init__(self, opening: Statement, peaks: Peaks) -> None:
         self._peaks = peaks
@@ -121,7 +125,6 @@ class PartLedger(Ledger):
     def restate(self, new: Statement) -> None:
         self.note_all()
         super().restate(new)
-        self.note_all()
         for line in self.lines.values():
             self._peaks.allow(line, self.bound)
 

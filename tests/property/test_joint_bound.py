@@ -164,6 +164,14 @@ def test_changed_quotas_and_bounds_count_with_their_own_denominators() -> None:
     assert not row.broken
 
 
+def test_what_was_owed_to_an_arm_that_left_counts() -> None:
+    books = in_parts([9, 9, 9, 9], "1/10", 0)
+    books[0].announce({"bob": "0"}).play("bob bob")
+    books[1].remove()
+    (row,) = feed(books).report().splits
+    assert (row.worst, row.tolerated) == (3, 3)
+
+
 def test_without_a_promise_there_is_no_joint_one() -> None:
     names = part_names("tasks", 2)
     books = [
