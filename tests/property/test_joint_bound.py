@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from fair_allocator import Guarantee, Learner, Pool
 from fair_allocator.audit import Audit
+from fair_allocator.core.among import Among
 from fair_allocator.core.learners import Choice
 from fair_allocator.log.parts import part_names
 from tests.support.audit_log import Book
@@ -28,7 +29,7 @@ class Hostile(Learner):
     name = "hostile"
     cost = "O(1)"
 
-    def choose(self, round: int) -> Choice:
+    def choose(self, round: int, among: Among | None = None) -> Choice:
         return 0, 1.0
 
 
@@ -39,7 +40,8 @@ def laziest(quota: Fraction, tolerance: int) -> list[Standing]:
 
 
 def joint_shortfall(quota: Fraction, parts: Iterable[Standing]) -> int:
-    rounds, pulls = (sum(column) for column in zip(*parts, strict=True))
+    stood = list(parts)
+    rounds, pulls = sum(t for t, _ in stood), sum(n for _, n in stood)
     return floor(quota * rounds) - pulls
 
 
@@ -108,8 +110,8 @@ def in_parts(counts: list[int], quota: str, tolerance: int) -> list[Book]:
     names = part_names("tasks", len(counts))
     books = []
     for partition, (name, count) in enumerate(zip(names, counts, strict=True)):
-        terms = {"tolerance": str(tolerance), "bound": tolerance}
-        book = Book({"ann": quota, "bob": "0"}, **terms, pool=name, partition=partition)
+        arms = {"ann": quota, "bob": "0"}
+        book = Book(arms, str(tolerance), tolerance, pool=name, partition=partition)
         books.append(book.play("bob " * count))
     return books
 

@@ -166,7 +166,8 @@ def test_send_finds_the_part_of_the_request(site: Site, tmp_path: Path, capsys: 
     assert site("send", "control", "--pool", "tasks", "--action", "pause", "--json") == 0
     for record in (*site.records("requests"), *site.records("rewards")):
         event = json.loads(record.value or b"")
-        assert event["pool"] == part_of("tasks", event["request_id"], 4) == record.key.decode()
+        assert event["pool"] == part_of("tasks", event["request_id"], 4)
+        assert record.key == event["pool"].encode()
         assert record.partition == PARTS.index(event["pool"])
     assert [event["pool"] for event in site.events("controls")] == list(PARTS)
     said = capsys.readouterr().out
