@@ -1,9 +1,11 @@
 """Split pools: the names of their parts, whose request is whose, and what is refused."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from pydantic import ValidationError
@@ -50,6 +52,16 @@ def test_vectors_for_producers_in_other_languages() -> None:
     ]
     assert part_of("Aufträge", "Ä-1", 2) == "Aufträge~1of2~0"
     assert fair_allocator.part_of is part_of
+
+
+def test_the_vectors_of_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "clients.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(.+)` \| (\d+) \| `(.+)` \|$", page, re.M)
+    assert len(rows) == 5
+    for request_id, hashed, part in rows:
+        assert crc32(request_id.encode()) == int(hashed)
+        assert part_of("tasks", request_id, 4) == part
+    assert all(f"`{part}`" in page for part in PARTS)
 
 
 @pytest.mark.parametrize("partitioner", ["murmur2", "crc32"])
