@@ -15,6 +15,7 @@ from fair_allocator.core.guarantee import Change, Epoch, Guarantee
 from fair_allocator.core.learners import Learner, find_more
 from fair_allocator.core.pool import Pool
 from fair_allocator.core.requests import Assignment, RewardOutcome
+from fair_allocator.log.parts import part_of
 from fair_allocator.plugins import installed_learners
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "LearnerWarning",
     "NobodyFree",
     "NobodyLeft",
+    "part_of",
     "Pool",
     "RewardOutcome",
 ]

@@ -1,10 +1,14 @@
-"""Text helpers: names to UTF-8 and back, and numbers and errors in plain words.
+"""Text helpers: names to UTF-8 and back, names of parts, and numbers and errors in plain words.
 
 Names come from JSON. There, a single half of a surrogate pair is valid. Python's UTF-8 refuses it
 unless the error handler "surrogatepass" is set. So every name is converted here.
 """
 
 import re
+from typing import Final, NamedTuple
+
+_NUMBER: Final = "0|[1-9][0-9]{0,8}"
+_PART: Final = re.compile(f"(.+)~({_NUMBER})of({_NUMBER})~({_NUMBER})", re.DOTALL)
 
 
 def to_bytes(text: str) -> bytes:
@@ -22,6 +26,28 @@ def to_bytes(text: str) -> bytes:
 def to_text(data: bytes) -> str:
     """Return the text of bytes that `to_bytes` made."""
     return data.decode("utf-8", "surrogatepass")
+
+
+class Part(NamedTuple):
+    """What the name of a part says: the pool, and the part's number from 0 on among `parts`."""
+
+    pool: str
+    number: int
+    parts: int
+
+
+def part_in(name: str) -> Part | None:
+    """Return what a pool's name says if it is the name of a part, otherwise None.
+
+    >>> part_in("tasks~0of4~1")
+    Part(pool='tasks', number=0, parts=4)
+    >>> part_in("tasks")
+    """
+    found = _PART.fullmatch(name)
+    if found is None:
+        return None
+    part = Part(found[1], int(found[2]), int(found[3]))
+    return part if part.number < part.parts else None
 
 
 def counted(count: int, word: str) -> str:

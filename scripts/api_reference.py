@@ -19,9 +19,10 @@ PARTS: Final = (
     ("Pools", ("Pool",), ()),
     ("What a pool answers", ("Assignment", "RewardOutcome", "Guarantee", "Change", "Epoch"), ()),
     ("Learners of your own", ("Learner",), ("Arms", "Draws", "Among")),
+    ("Parts of a split pool", ("part_of",), ()),
     ("Errors", (), ()),
 )
-"""Titles with public classes, then with classes that are handed to a user and never made by one.
+"""Titles with public names, then with classes that are handed to a user and never made by one.
 
 A public class that no part names is added to the first part, an error to the last.
 """
@@ -54,20 +55,24 @@ Function = ast.FunctionDef
 
 
 class Sources(NamedTuple):
-    """What the sources of the core define, by name."""
+    """What the sources define, by name."""
 
     public: list[str]
     classes: dict[str, ast.ClassDef]
     aliases: dict[str, tuple[str, str]]
     """Names of types, each with its definition and its docstring."""
     constants: dict[str, str]
+    functions: dict[str, Function]
+    """Public functions, which are not of the core."""
 
 
 def read(package: Path) -> Sources:
     """Read the sources."""
     tree = _parse(package / "__init__.py")
     public: list[str] = ast.literal_eval(dict(_assignments(tree))["__all__"])
-    sources = Sources(public, {}, {}, {})
+    parts = _parse(package / "log" / "parts.py")
+    functions = {f.name: f for f in parts.body if isinstance(f, Function) and f.name in public}
+    sources = Sources(public, {}, {}, {}, functions)
     for path in sorted((package / "core").rglob("*.py")):
         tree = _parse(path)
         sources.classes.update({c.name: c for c in tree.body if isinstance(c, ast.ClassDef)})
@@ -77,8 +82,9 @@ def read(package: Path) -> Sources:
                 sources.constants[name] = ast.unparse(value)
             elif name[0].isupper() and not name.isupper():
                 sources.aliases[name] = ast.unparse(value), docs.get(name, "")
-    if lacking := [name for name in public if name not in sources.classes]:
-        raise SystemExit(f"public, but no class of the core: {', '.join(lacking)}")
+    known = {*sources.classes, *functions}
+    if lacking := [name for name in public if name not in known]:
+        raise SystemExit(f"public, but not found in the sources: {', '.join(lacking)}")
     return sources
 
 
@@ -277,6 +283,13 @@ def describe_class(node: ast.ClassDef, sources: Sources) -> Iterator[str]:
         yield table(("property", "type", ""), _property_rows(node, properties, sources))
 
 
+def describe_function(node: Function, sources: Sources) -> Iterator[str]:
+    """Write a function: how it is called, and what it does."""
+    yield f"### {node.name}"
+    yield f"```python\n{signature(node.name, node, sources)}\n```"
+    yield markdown(ast.get_docstring(node) or "")
+
+
 def _types_of(node: ast.ClassDef, made: Function | None) -> dict[str, str]:
     """Return the types of the public attributes that a class or its constructor declares."""
     types = {}
@@ -326,13 +339,16 @@ def page(package: Path = PACKAGE) -> str:
     contents, parts = [], []
     for title, names, extras in PARTS:
         shown = [*names, *(rest if title == PARTS[0][0] else []), *extras]
-        shown = [name for name in shown if name in sources.classes]
+        shown = [name for name in shown if name in {*sources.classes, *sources.functions}]
         links = ", ".join(f"[{name}](#{name.lower()})" for name in shown)
         anchor = title.lower().replace(" ", "-")
         contents.append(f"- [{title}](#{anchor})" + (f": {links}" if links else ""))
         parts.append(f"## {title}")
         for name in shown:
-            parts += describe_class(sources.classes[name], sources)
+            if name in sources.functions:
+                parts += describe_function(sources.functions[name], sources)
+            else:
+                parts += describe_class(sources.classes[name], sources)
     parts.append(_error_table(errors, sources))
     text = "\n\n".join(part for part in parts if part)
     types = _types(text, sources)

@@ -26,7 +26,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     "audit": {"errors", "events", "log", "shard", "text"},
     "config": {"core", "errors", "events", "log", "service", "shard", "text"},
     "wiring": {"config", "errors", "events", "log", "service", "shard"},
-    "observe": {"config", "core", "errors", "events", "log", "service", "shard", "web"},
+    "observe": {"config", "core", "errors", "events", "log", "service", "shard", "text", "web"},
     "front": {"config", "errors", "events", "log", "text", "web"},
     "simulate": {"config", "core", "errors", "text"},
     "serving": {"config", "errors", "observe", "simulate", "web"},
@@ -39,7 +39,7 @@ ROOMS: Final[dict[str, set[str]]] = {
         *("observe", "service", "serving", "shard", "simulate", "text", "transfer", "web"),
         *("wiring",),
     },
-    "__init__": {"core", "plugins"},
+    "__init__": {"core", "log", "plugins"},
     "__main__": {"cli"},
 }
 """Every room: a folder or a module of the package."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from fair_allocator.audit.ledger import Ledger, Worst, closer
 from fair_allocator.audit.line import Line, Stand
+from fair_allocator.audit.splits import PartLedger, Peaks
 from fair_allocator.audit.statement import Chunks, Statement, Terms, Unreadable
 from fair_allocator.events import EpochEvent
 
@@ -30,10 +31,13 @@ class Books:
         Called with every offence.
     whole
         Whether the log is complete from its beginning. If so, the pool must begin with round 1.
+    peaks
+        Where to note what is owed to each arm, if the pool is a part of a split one.
     """
 
-    def __init__(self, blame: Blame, *, whole: bool) -> None:
+    def __init__(self, blame: Blame, *, whole: bool, peaks: Peaks | None = None) -> None:
         self.ledger: Ledger | None = None
+        self._peaks = peaks
         self.terms = Terms(-1, "none", Fraction(0), None)
         self.epochs = 0
         self.is_within_record = False
@@ -48,6 +52,7 @@ class Books:
 
     def close(self) -> None:
         """Close the books of a removed pool; keep the totals."""
+        self.note_peaks()
         self._worst, self._gap = self.worst(), self.longest_gap()
         self.ledger = None
         self.terms = Terms(-1, "none", Fraction(0), None)
@@ -97,8 +102,9 @@ class Books:
         self._start(new)
 
     def _start(self, new: Statement) -> None:
+        self.note_peaks()
         self._worst, self._gap = self.worst(), self.longest_gap()
-        self.ledger = Ledger(new)
+        self.ledger = Ledger(new) if self._peaks is None else PartLedger(new, self._peaks)
         self._settle(new, self.ledger)
 
     def _change(self, new: Statement, ledger: Ledger) -> None:
@@ -228,6 +234,11 @@ class Books:
                 self._blame(sentence, new.round, arm)
 
     # -- what was seen ------------------------------------------------------------------------
+
+    def note_peaks(self) -> None:
+        """Note what is owed to each arm now, if the pool is a part."""
+        if isinstance(self.ledger, PartLedger):
+            self.ledger.note_all()
 
     def worst(self) -> Worst | None:
         """Return the shortfall that came closest to its bound so far, and that bound."""

@@ -21,6 +21,7 @@ from fair_allocator.audit.books import Books
 from fair_allocator.audit.ledger import Ledger, Played
 from fair_allocator.audit.line import Line
 from fair_allocator.audit.report import PoolRow
+from fair_allocator.audit.splits import PartRow, Peaks
 from fair_allocator.events import (
     AssignmentEvent,
     ControlEvent,
@@ -30,6 +31,7 @@ from fair_allocator.events import (
     WaitingEvent,
 )
 from fair_allocator.events.outputs import ASSIGNMENT_VERSION
+from fair_allocator.text import part_in
 
 Offend = Callable[[str, str, int | None, str | None], None]
 """Called with the pool, a sentence, and the round and the arm that the sentence is about."""
@@ -77,7 +79,9 @@ class PoolAudit:
         self._offend = offend
         self._whole = whole
         self._tally = Tally()
-        self._books = Books(self._blame, whole=whole)
+        part = part_in(name)
+        self._peaks = None if part is None else Peaks(part)
+        self._books = Books(self._blame, whole=whole, peaks=self._peaks)
         self._answers = Answers(window)
         self._asleep: set[str] = set()
         """The arms that were sent to sleep since the last assignment and are still asleep."""
@@ -366,6 +370,13 @@ class PoolAudit:
             longest_gap=books.longest_gap(),
             offences=offences,
         )
+
+    def part_row(self) -> PartRow | None:
+        """Return what the pool contributes to the join of a split pool; None if it is no part."""
+        if self._peaks is None:
+            return None
+        self._books.note_peaks()
+        return self._peaks.row(self._tally.rounds)
 
 
 def _listed(arms: Iterable[str]) -> str:

@@ -176,6 +176,7 @@ class Audit:
     def report(self) -> Report:
         """Return what was found so far."""
         rows = tuple(pool.row(self._by_pool[name]) for name, pool in self._pools.items())
+        parts = (pool.part_row() for pool in self._pools.values())
         return Report(
             self._records,
             self._redelivered,
@@ -184,6 +185,7 @@ class Audit:
             self._window,
             rows,
             tuple(seen.chain.row() for _, seen in sorted(self._partitions.items())),
+            tuple(part for part in parts if part is not None),
         )
 
     def chain_heads(self) -> dict[int, tuple[int, str]]:

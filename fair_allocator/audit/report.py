@@ -1,10 +1,11 @@
 """What an audit found, as plain data and as text."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from fair_allocator.audit.chain import ChainRow
+from fair_allocator.audit.splits import PartRow, SplitRow, joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +106,23 @@ _COLUMNS = (
 )
 
 
+_SPLIT_COLUMNS = (
+    "split pool",
+    "parts",
+    "rounds",
+    "worst shortfall, in any order",
+    "tolerated",
+    "arm",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """The verdict on a log.
 
     `offences` is the number of offences, and `first` has the first of them. `redelivered` is how
-    many of the `records` were copies of earlier ones. Copies count for nothing.
+    many of the `records` were copies of earlier ones. Copies count for nothing. `parts` are those
+    of split pools, from which `splits` follow.
     """
 
     records: int
@@ -120,11 +132,17 @@ class Report:
     window: int
     pools: tuple[PoolRow, ...]
     chains: tuple[ChainRow, ...] = ()
+    parts: tuple[PartRow, ...] = ()
+
+    @property
+    def splits(self) -> tuple[SplitRow, ...]:
+        """The split pools, each with what its parts promise together."""
+        return joined(self.parts)
 
     @property
     def ok(self) -> bool:
         """Whether every guarantee was kept."""
-        return self.offences == 0
+        return self.offences == 0 and not any(row.broken for row in self.splits)
 
     @classmethod
     def joined(cls, reports: Sequence["Report"]) -> "Report | None":
@@ -144,16 +162,21 @@ class Report:
             reports[0].window,
             pools,
             tuple(row for report in reports for row in report.chains),
+            tuple(row for report in reports for row in report.parts),
         )
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain data."""
         first = None if self.first is None else asdict(self.first) | {"text": str(self.first)}
-        return {"ok": self.ok, **asdict(self), "first": first}
+        content = {"ok": self.ok, **asdict(replace(self, parts=())), "first": first}
+        del content["parts"]
+        return content | {"splits": [asdict(row) for row in self.splits]}
 
     def lines(self) -> Iterator[str]:
         """Yield the report as text: a row per pool, what was not checked, the verdict."""
         yield from _table([_COLUMNS, *map(_cells, self.pools)])
+        if splits := self.splits:
+            yield from _table([_SPLIT_COLUMNS, *map(_split_cells, splits)])
         for row in self.pools:
             if row.unpromised:
                 yield (
@@ -170,11 +193,15 @@ class Report:
         yield from self._chain_lines()
         rounds = sum(row.rounds for row in self.pools)
         yield f"{self.records} records, {rounds} rounds, ids compared over {self.window} answers"
-        if self.first is None:
+        if self.ok:
             yield "every guarantee was kept at every round"
             return
-        yield str(self.first)
-        yield f"{self.offences} offences in all, the first is shown"
+        for split in splits:
+            if split.broken:
+                yield str(split)
+        if self.first is not None:
+            yield str(self.first)
+            yield f"{self.offences} offences in all, the first is shown"
 
     def _chain_lines(self) -> Iterator[str]:
         """Yield what the hash chain covers."""
@@ -208,6 +235,12 @@ def _cells(row: PoolRow) -> tuple[str, ...]:
         row.offences,
     )
     return (repr(row.pool), *("-" if number is None else str(number) for number in numbers))
+
+
+def _split_cells(row: SplitRow) -> tuple[str, ...]:
+    promised = "-" if row.tolerated is None else str(row.tolerated)
+    found = f"{row.found} of {row.parts}"
+    return (repr(row.pool), found, str(row.rounds), str(row.worst), promised, repr(row.arm))
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -1,17 +1,20 @@
-"""Check events, use their pool as the key, and append them to the log in batches."""
+"""Check events, use their pool or its part as the key, and append them to the log in batches."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from io import BufferedIOBase
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from fair_allocator.cli.printing import shown
 from fair_allocator.core.pool import Pool
 from fair_allocator.errors import InvalidPool
 from fair_allocator.events import Configure, input_events
+from fair_allocator.events.wire import to_json
 from fair_allocator.log import Incoming, LogClient
+from fair_allocator.log.parts import Splits
 from fair_allocator.text import demanded, to_bytes
 
 _PIECE: Final = 2**16
@@ -22,8 +25,8 @@ class BadEvent(ValueError):
     """Bytes that the service would turn into a dead letter."""
 
 
-def pool_of(topic: str, value: bytes, limit: int) -> str:
-    """Return the pool of an event; raise `BadEvent` if the service would refuse the event."""
+def read_event(topic: str, value: bytes, limit: int) -> Any:
+    """Return an event; raise `BadEvent` if the service would refuse it."""
     if len(value) > limit:
         raise BadEvent(f"longer than limits.record_bytes, {limit:,}")
     try:
@@ -40,8 +43,7 @@ def pool_of(topic: str, value: bytes, limit: int) -> str:
             Pool({"any": 0} if event.arms is None else event.arms, *settings, requests=kind)
         except InvalidPool as error:
             raise BadEvent(str(error)) from None
-    pool: str = event.pool
-    return pool
+    return event
 
 
 @dataclass(slots=True)
@@ -52,13 +54,26 @@ class Appender:
     topic: str
     partition: int | None
     limit: int
+    splits: Splits
     places: dict[int, list[int]] = field(default_factory=dict)
     """By partition: the number of events, their first offset and their last offset."""
 
-    def prepared(self, value: bytes) -> Incoming:
-        """Return the record of an event, keyed by its pool."""
-        key = to_bytes(pool_of(self.topic, value, self.limit))
-        return Incoming(self.topic, key, value, self.partition)
+    def prepared(self, value: bytes) -> list[Incoming]:
+        """Return the record of an event, keyed by its pool.
+
+        If the pool is split, the record goes to the part of the request. A control goes to all
+        parts.
+        """
+        event = read_event(self.topic, value, self.limit)
+        pool: str = event.pool
+        if pool not in self.splits.parts:
+            return [Incoming(self.topic, to_bytes(pool), value, self.partition)]
+        parts: Iterable[str] = self.splits.names(pool)
+        if self.topic != "controls":
+            parts = [self.splits.part_of(pool, event.request_id)]
+        said = from_json(value)
+        values = ((part, to_bytes(to_json({**said, "pool": part}))) for part in parts)
+        return [Incoming(self.topic, to_bytes(part), each) for part, each in values]
 
     def append(self, records: Iterable[Incoming]) -> list[tuple[int, int]]:
         """Append all of the records, or none; return the partition and offset of each."""

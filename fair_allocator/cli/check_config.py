@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
                 pool.arms,
                 f"{pool.promised:.1%}",
                 pool.rule,
-                "any number" if pool.bound is None else str(pool.bound),
+                "any number" if pool.joint_bound is None else str(pool.joint_bound),
                 "none" if pool.bank is None else str(pool.bank),
                 "any" if pool.longest_gap is None else f"{pool.longest_gap:,}",
                 pool.requests,
@@ -82,7 +82,12 @@ def run(arguments: argparse.Namespace) -> int:
     )
     for pool in pools:
         if pool.window is not None:
-            print(f"{shown(pool.name)}: {pool.sentences[2]}")
+            each = "each part of " if pool.parts else ""
+            print(f"{each}{shown(pool.name)}: {pool.sentences[2]}")
+        if pool.parts:
+            print(f"{shown(pool.name)}: {pool.sentences[-1]}")
+            for part, partition in pool.parts.items():
+                print(f"  {shown(part)} on partition {partition}")
     if TEMPLATE in configuration.pools:
         print(f"{TEMPLATE} is the template of pools made on demand")
     return 0

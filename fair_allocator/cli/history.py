@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import Any, Final
 
@@ -46,20 +46,23 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the changes of a pool."""
     configuration = configuration_of(arguments)
     with closing(open_client(configuration)) as client:
-        home = partition_for(
-            to_bytes(arguments.pool), client.partitions, configuration.log.partitioner
-        )
-        partitions = range(client.partitions) if home is None else [home]
         changes = [
             change
-            for partition in partitions
-            for change in _changes(client, partition, arguments.pool)
+            for part in configuration.splits.names(arguments.pool)
+            for partition in _partitions(client, part, configuration.log.partitioner)
+            for change in _changes(client, partition, part)
         ]
     if arguments.json:
         print_json({"pool": arguments.pool, "changes": changes})
     else:
         _show(arguments.pool, changes)
     return 0
+
+
+def _partitions(client: LogClient, pool: str, partitioner: str) -> Iterable[int]:
+    """Return the partition of a pool; without a partitioner, all partitions."""
+    home = partition_for(to_bytes(pool), client.partitions, partitioner)
+    return range(client.partitions) if home is None else [home]
 
 
 def _changes(client: LogClient, partition: int, pool: str) -> Iterator[dict[str, Any]]:
@@ -101,10 +104,11 @@ def _change(record: Record, event: dict[str, Any]) -> dict[str, Any]:
 
 def _show(pool: str, changes: list[dict[str, Any]]) -> None:
     print_table(
-        ("when", "offset", "what", "by", ""),
+        ("when", "partition", "offset", "what", "by", ""),
         [
             (
                 moment(change["time"]),
+                change["partition"],
                 change["offset"],
                 _what(change),
                 shown(change["by"]) if change["by"] is not None else "-",

@@ -58,19 +58,29 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.partition not in partitions:
                 raise BadUsage(f"--partition is 0 to {len(partitions) - 1}")
             partitions = range(arguments.partition, arguments.partition + 1)
+        split = None
         if arguments.pool is not None:
-            shard, hosted = _find(client, settings, partitions, arguments.pool)
-            pools = [inspected.pool(arguments.pool, hosted) | inspected.detail(hosted)]
-            shards = [inspected.shard(shard) | {"pools": pools}]
+            names = configuration.splits.names(arguments.pool)
+            found = [_find(client, settings, partitions, name) for name in names]
+            shards = [
+                inspected.shard(shard)
+                | {"pools": [inspected.pool(name, hosted) | inspected.detail(hosted)]}
+                for name, (shard, hosted) in zip(names, found, strict=True)
+            ]
+            if len(names) > 1:
+                split = inspected.split(arguments.pool, [hosted for _, hosted in found])
         else:
             shards = [
                 inspected.shard(shard) | {"pools": inspected.pools(shard)}
                 for shard in _read(client, settings, partitions)
             ]
     if arguments.json:
-        print_json({"partitions": shards})
+        print_json({"partitions": shards} | ({} if split is None else {"split": split}))
     elif arguments.pool is not None:
-        _print_pool(shards[0], pools[0])
+        for shard in shards:
+            _print_pool(shard, shard["pools"][0])
+        if split is not None:
+            _print_split(split)
     else:
         _print_shards(shards)
     return 0
@@ -162,6 +172,32 @@ def _print_pool(shard: dict[str, Any], pool: dict[str, Any]) -> None:
     print(_service(pool))
     _print_arms(pool["standing"])
     _print_waiting(pool["waiting_requests"])
+
+
+def _print_split(split: dict[str, Any]) -> None:
+    """Print where the parts of a split pool stand together."""
+    bound = split["joint_bound"]
+    promise = (
+        "nothing is guaranteed" if bound is None else f"at most {counted(bound, 'pull')} short"
+    )
+    print()
+    print(
+        f"pool {shown(split['pool'])}: {split['parts']} parts, {split['rounds']:,} rounds together;"
+        f" {promise}, in any order of the parts"
+    )
+    print_table(
+        ("arm", "entitled", "pulls", "shortfall", "tolerated"),
+        [
+            (
+                shown(arm["arm"]),
+                _decimal(arm["entitled"]),
+                arm["pulls"],
+                arm["shortfall"],
+                arm["tolerated"],
+            )
+            for arm in split["standing"]
+        ],
+    )
 
 
 def _service(pool: dict[str, Any]) -> str:

@@ -1,6 +1,9 @@
 """Shards, pools and arms as plain data, for `inspect`."""
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from math import floor, lcm
+from typing import Any, NamedTuple
 
 from fair_allocator.shard import Shard
 from fair_allocator.shard.asked import Waiter
@@ -75,6 +78,59 @@ def detail(hosted: HostedPool) -> dict[str, Any]:
     return {
         "standing": _arms(hosted),
         "waiting_requests": [_waiter(each) for each in hosted.waiting.values()],
+    }
+
+
+class _Share(NamedTuple):
+    """What one part contributes to the joint standing of an arm."""
+
+    entitled: Fraction
+    pulls: int
+    allowed: Fraction | None
+    """What the part may owe the arm; None if it promises nothing."""
+
+
+def split(name: str, parts: Sequence[HostedPool]) -> dict[str, Any]:
+    """Return where the parts of a split pool stand together.
+
+    What is tolerated holds in any order of the parts, so also if they were read one after the
+    other.
+    """
+    shares: dict[str, list[_Share]] = {}
+    for hosted in parts:
+        for arm, share in _shares(hosted):
+            shares.setdefault(arm, []).append(share)
+    standing = [_joint(arm, several) for arm, several in shares.items()]
+    tolerated = [arm["tolerated"] for arm in standing if arm["tolerated"] is not None]
+    return {
+        "pool": name,
+        "parts": len(parts),
+        "rounds": sum(hosted.pool.rounds for hosted in parts),
+        "joint_bound": max(tolerated) if len(tolerated) == len(standing) > 0 else None,
+        "standing": standing,
+    }
+
+
+def _shares(hosted: HostedPool) -> Iterator[tuple[str, _Share]]:
+    pool, bound = hosted.pool, hosted.pool.guarantee.bound
+    quotas, pulls = pool.quotas_in_force, pool.pulls
+    for arm, entitled in pool.entitled.items():
+        unit = lcm(quotas[arm].denominator, entitled.denominator)
+        # A part is short by at most `bound` whole pulls, so it owes less than one pull more.
+        allowed = None if bound is None else bound + 1 - Fraction(1, unit)
+        yield arm, _Share(entitled, pulls[arm], allowed)
+
+
+def _joint(arm: str, shares: Sequence[_Share]) -> dict[str, Any]:
+    entitled = sum(share.entitled for share in shares)
+    pulls = sum(share.pulls for share in shares)
+    allowed = [share.allowed for share in shares if share.allowed is not None]
+    return {
+        "arm": arm,
+        "entitled": str(entitled),
+        "pulls": pulls,
+        "shortfall": floor(entitled) - pulls,
+        "tolerated": floor(sum(allowed)) if len(allowed) == len(shares) else None,
     }
 
 

@@ -89,4 +89,6 @@ def _promise(pool: PoolGuarantee) -> str:
     arms = counted(pool.arms, "arm")
     if pool.bound is None:
         return f"{shown(pool.name)} ({arms}, rule none: nothing is guaranteed)"
-    return f"{shown(pool.name)} ({arms}, {pool.rule}: at most {counted(pool.bound, 'pull')} short)"
+    parts = f" in {len(pool.parts)} parts" if pool.parts else ""
+    short = counted(pool.joint_bound or 0, "pull")
+    return f"{shown(pool.name)} ({arms}, {pool.rule}: at most {short} short{parts})"

@@ -4,7 +4,7 @@ import argparse
 import sys
 from contextlib import closing
 from io import BufferedIOBase
-from typing import Final
+from typing import Any, Final
 
 from fair_allocator.cli.appending import Appender, BadEvent, batches
 from fair_allocator.cli.options import (
@@ -21,9 +21,9 @@ from fair_allocator.cli.send_events import add_common, add_events
 from fair_allocator.config import Configuration
 from fair_allocator.errors import LogMissing
 from fair_allocator.events.wire import to_json
-from fair_allocator.log import LogClient
+from fair_allocator.log import Incoming, LogClient
 from fair_allocator.log.base import INPUTS
-from fair_allocator.text import to_bytes
+from fair_allocator.text import to_bytes, to_text
 from fair_allocator.wiring import open_client
 
 _MOST_SHOWN: Final = 10
@@ -81,7 +81,8 @@ def _sender(
         raise BadUsage('log.partitioner is "none": say --partition')
     if partition is not None and not 0 <= partition < client.partitions:
         raise BadUsage(f"--partition is 0 to {client.partitions - 1}, got {partition}")
-    return Appender(client, arguments.topic, partition, configuration.limits.record_bytes)
+    limit, splits = configuration.limits.record_bytes, configuration.splits
+    return Appender(client, arguments.topic, partition, limit, splits)
 
 
 def run_one(arguments: argparse.Namespace) -> int:
@@ -95,17 +96,27 @@ def run_one(arguments: argparse.Namespace) -> int:
     with closing(_open(arguments, configuration)) as client:
         sender = _sender(arguments, configuration, client)
         try:
-            record = sender.prepared(value)
+            records = sender.prepared(value)
         except BadEvent as why:
             raise BadUsage(str(why)) from None
-        ((partition, offset),) = sender.append([record])
+        places = sender.append(records)
+    sent: list[dict[str, Any]] = [
+        {
+            "topic": sender.topic,
+            "partition": partition,
+            "offset": offset,
+            "event": event | {"pool": to_text(record.key or b"")},
+        }
+        for record, (partition, offset) in zip(records, places, strict=True)
+    ]
     if arguments.json:
-        print_json(
-            {"topic": sender.topic, "partition": partition, "offset": offset, "event": event}
-        )
-    else:
+        first, *others = sent
+        print_json(first | ({"others": others} if others else {}))
+        return 0
+    for each in sent:
+        pool = shown(each["event"]["pool"])
         named = f", request {shown(event['request_id'])}" if "request_id" in event else ""
-        print(f"{sender.topic} {partition} @ {offset}: pool {shown(event['pool'])}{named}")
+        print(f"{each['topic']} {each['partition']} @ {each['offset']}: pool {pool}{named}")
     return 0
 
 
@@ -131,13 +142,14 @@ def _send_lines(sender: Appender, file: BufferedIOBase, name: str, skip_bad: boo
     number = skipped = 0
     with bar(f"sending {sender.topic}", size_of(file)) as progress:
         for size, lines in batches(file, sender.limit + 1):
-            records, problem = [], None
+            records: list[Incoming] = []
+            problem = None
             for line in lines:
                 number += 1
                 if not line.strip():
                     continue
                 try:
-                    records.append(sender.prepared(line.strip()))
+                    records += sender.prepared(line.strip())
                 except BadEvent as why:
                     problem = f"{name}:{number}: {why}"
                     if not skip_bad:

@@ -1,6 +1,7 @@
 """The configuration in words: a reference, an example, and what the pools promise."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import fsum
@@ -11,6 +12,8 @@ from fair_allocator.config.pool import PoolConfiguration
 from fair_allocator.config.settings import Configuration
 from fair_allocator.core.pool import Pool
 from fair_allocator.core.quotas import parse_tolerance
+from fair_allocator.log.partitioner import partition_for
+from fair_allocator.text import to_bytes
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
@@ -90,6 +93,12 @@ class PoolGuarantee:
         number.
     when_busy, wait_timeout, reassign
         What happens to requests that no arm can take now, and to declined requests.
+    parts
+        The parts of a split pool, with their partitions; none if the pool is not split. `bound` and
+        `window` are those of each part. `longest_gap` is that of the whole pool.
+    joint_bound
+        By how many pulls an arm may fall short in all parts together. It is `bound` if the pool is
+        not split.
     sentences
         The guarantee in words.
     warnings
@@ -110,6 +119,8 @@ class PoolGuarantee:
     when_busy: str
     wait_timeout: float | None
     reassign: bool
+    parts: dict[str, int | None]
+    joint_bound: int | None
     sentences: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -117,14 +128,19 @@ class PoolGuarantee:
 def guarantees(configuration: Configuration) -> list[PoolGuarantee]:
     """Return what each pool promises, including the template."""
     return [
-        _promise(name, settings, settings.make(name, configuration.seed))
+        _promise(name, settings, settings.make(name, configuration.seed), configuration)
         for name, settings in configuration.pools.items()
     ]
 
 
-def _promise(name: str, settings: PoolConfiguration, pool: Pool) -> PoolGuarantee:
-    guarantee = pool.guarantee
-    smallest = min((quota for quota in pool.quotas.values() if quota), default=None)
+def _promise(
+    name: str, settings: PoolConfiguration, pool: Pool, configuration: Configuration
+) -> PoolGuarantee:
+    guarantee, count, quotas = pool.guarantee, settings.parts, pool.quotas.values()
+    smallest = min((quota for quota in quotas if quota), default=None)
+    gap = None if smallest is None else guarantee.longest_wait(smallest)
+    joint = [guarantee.joint_bound(quota, count) for quota in quotas]
+    parts = _places(name, configuration) if count > 1 else {}
     return PoolGuarantee(
         name=name,
         arms=len(pool.arms),
@@ -136,13 +152,36 @@ def _promise(name: str, settings: PoolConfiguration, pool: Pool) -> PoolGuarante
         requests=guarantee.requests,
         bank=guarantee.bank,
         window=guarantee.window,
-        longest_gap=None if smallest is None else guarantee.longest_wait(smallest),
+        longest_gap=None if gap is None else count * gap,
         when_busy=settings.when_busy,
         wait_timeout=settings.wait_timeout,
         reassign=settings.reassign,
-        sentences=guarantee.sentences(),
-        warnings=tuple(_warnings(settings)),
+        parts=parts,
+        joint_bound=max((bound for bound in joint if bound is not None), default=guarantee.bound),
+        sentences=guarantee.sentences()
+        + ((guarantee.joint_sentence(quotas, count),) if count > 1 else ()),
+        warnings=(*_warnings(settings), *_uneven(parts, configuration.log.partitions)),
     )
+
+
+def _places(name: str, configuration: Configuration) -> dict[str, int | None]:
+    """Return the partition of each part of a pool."""
+    log = configuration.log
+    return {
+        part: partition_for(to_bytes(part), log.partitions, log.partitioner)
+        for part in configuration.splits.names(name)
+    }
+
+
+def _uneven(parts: Mapping[str, int | None], partitions: int) -> Iterator[str]:
+    """Yield a warning if some partition has two parts more than another one."""
+    counts = Counter(parts.values())
+    most = max(counts.values(), default=0)
+    if most > -(-len(parts) // partitions):
+        yield (
+            f"{most} of its {len(parts)} parts share a partition: parts that divide "
+            f"log.partitions, which is {partitions}, are spread evenly"
+        )
 
 
 def _warnings(settings: PoolConfiguration) -> Iterator[str]:

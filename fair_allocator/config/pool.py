@@ -4,7 +4,7 @@ import json
 from hashlib import sha256
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, JsonValue, PlainValidator, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from fair_allocator.config.section import CONFIG, RewardOrNone, SpanOrNone, none
@@ -16,6 +16,10 @@ from fair_allocator.events.inputs import Count, Rate, Tags
 
 TEMPLATE: Final = "*"
 """The name under which the file keeps the template of pools created on demand."""
+
+
+MOST_PARTS: Final = 64
+"""How many parts a pool may have; to find the names of more would slow down the start."""
 
 
 def _share(value: Any) -> Any:
@@ -85,6 +89,9 @@ class PoolConfiguration(PoolSettings):
     """Requests taken in a second of record time; a further one is a dead letter. "none": all."""
     burst: Annotated[Rate | None, BeforeValidator(none)] = None
     """Requests taken at once, before the rate counts; "none": as many as `rate`."""
+
+    parts: Annotated[int, Field(ge=1, le=MOST_PARTS)] = 1
+    """Parts that share the requests of a pool too busy for one partition, see docs/splitting.md."""
 
     @model_validator(mode="after")
     def _can_be_made(self) -> "PoolConfiguration":

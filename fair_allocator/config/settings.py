@@ -20,12 +20,15 @@ from pydantic import (
 )
 
 from fair_allocator.config.kafka_section import KafkaSection
-from fair_allocator.config.pool import PoolConfiguration
+from fair_allocator.config.pool import TEMPLATE, PoolConfiguration
 from fair_allocator.config.section import Count, CountOrNone, Section, Span, SpanOrNone, none
 from fair_allocator.events import Name
+from fair_allocator.events.model import MOST_CHARACTERS
 from fair_allocator.log.partitioner import Partitioner
+from fair_allocator.log.parts import Splits, part_names
 from fair_allocator.service.settings import ServiceSettings
 from fair_allocator.shard import ShardSettings
+from fair_allocator.text import part_in
 
 _SERVICE: Final = ServiceSettings()
 _SHARD: Final = ShardSettings()
@@ -212,10 +215,45 @@ class Configuration(Section):
         cls, pools: dict[str, PoolConfiguration], info: ValidationInfo
     ) -> dict[str, PoolConfiguration]:
         limits = info.data.get("limits", LimitsSection())
+        log = info.data.get("log", LogSection())
         for name, pool in pools.items():
+            _check_parts(name, pool.parts, log)
             if len(pool.arms) > limits.arms_per_pool:
                 raise ValueError(
                     f"pool {name!r} has {len(pool.arms)} arms, more than limits.arms_per_pool, "
                     f"which is {limits.arms_per_pool}"
                 )
         return pools
+
+    @property
+    def splits(self) -> Splits:
+        """The pools that are split into parts."""
+        parts = {name: pool.parts for name, pool in self.pools.items() if pool.parts > 1}
+        return Splits(parts, self.log.partitioner)
+
+
+def _check_parts(name: str, parts: int, log: LogSection) -> None:
+    """Refuse the name of a part, and a pool that cannot be split into so many parts."""
+    if (part := part_in(name)) is not None:
+        raise ValueError(
+            f"pool {name!r}: this is the name of a part of pool {part.pool!r}; choose another "
+            "name, or split that pool with `parts`"
+        )
+    if parts == 1:
+        return
+    if name == TEMPLATE:
+        raise ValueError('pool "*" is the template of others and cannot be split; leave out parts')
+    if log.partitioner == "none":
+        raise ValueError(
+            f'pool {name!r} cannot be split: log.partitioner is "none", and its parts need one'
+        )
+    if parts > log.partitions:
+        raise ValueError(
+            f"pool {name!r} has {parts} parts, more than log.partitions, which is {log.partitions}"
+        )
+    longest = max(map(len, part_names(name, parts, log.partitioner)))
+    if longest > MOST_CHARACTERS:
+        raise ValueError(
+            f"pool {name!r} cannot be split: the names of its parts have up to {longest} "
+            f"characters, more than {MOST_CHARACTERS}"
+        )

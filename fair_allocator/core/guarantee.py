@@ -1,6 +1,6 @@
 """What a pool promises, under which rule, and from which round on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -73,6 +73,37 @@ class Guarantee:
             return None
         accrued = min(share, Fraction(1, slots))  # what an arm gains per slot, at least
         return -(-(1 + self.window) * accrued.denominator // accrued.numerator) - 1
+
+    def joint_bound(self, quota: Number, parts: int) -> int | None:
+        """Return the bound of an arm of this quota in a pool that is split into parts.
+
+        Each part is at most `bound` whole pulls short on its own requests. So it owes the arm at
+        most ``bound + 1 - 1/q``, where q is the denominator of the quota in lowest terms. All parts
+        together owe at most the sum of that, rounded down.
+
+        >>> guarantee = Guarantee("max-deficit", 0, 0, False)
+        >>> guarantee.joint_bound("1/3", 4), guarantee.joint_bound("1/10", 4)
+        (2, 3)
+        """
+        if self.bound is None:
+            return None
+        return parts * (self.bound + 1) + -parts // parse_number(quota, "quota").denominator
+
+    def joint_sentence(self, quotas: Iterable[Number], parts: int) -> str:
+        """Return a sentence for the bound of a split pool, with that of its worst arm.
+
+        >>> Guarantee("max-deficit", 0, 0, False).joint_sentence(["1/3", "1/10"], 4)
+        'Split: 4 parts decide alone; together every arm has at least floor(entitled) - 3 pulls, \
+at any time. With a quota p/q in lowest terms it has floor(entitled) - 4 + ceil(4/q).'
+        """
+        if self.bound is None:
+            return f"Split: {parts} parts decide alone, and nothing is guaranteed."
+        worst = max((self.joint_bound(quota, parts) or 0 for quota in quotas), default=0)
+        return (
+            f"Split: {parts} parts decide alone; together every arm has at least floor(entitled) "
+            f"- {worst} pulls, at any time. With a quota p/q in lowest terms it has "
+            f"floor(entitled) - {parts * (self.bound + 1)} + ceil({parts}/q)."
+        )
 
     def __str__(self) -> str:
         if self.bound is None:

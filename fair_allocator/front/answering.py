@@ -38,12 +38,20 @@ def location(pool: str, request_id: str) -> str:
     return f"/v1/pools/{quote(pool, safe='')}/requests/{quote(request_id, safe='')}"
 
 
-def assigned(pool: str, request_id: str, outcome: Outcome, repeat: bool) -> dict[str, Any]:
+def _named(pool: str, part: str, request_id: str) -> dict[str, Any]:
+    """Return what an answer is about: the pool, its part if it is split, and the request."""
+    answer = {"pool": pool}
+    if part != pool:
+        answer["part"] = part
+    return answer | ({"request_id": request_id} if request_id else {})
+
+
+def assigned(
+    pool: str, part: str, request_id: str, outcome: Outcome, repeat: bool
+) -> dict[str, Any]:
     """Return the answer to a request that was given to an arm."""
     first = outcome.arms[0]
-    answer = {
-        "pool": pool,
-        "request_id": request_id,
+    answer = _named(pool, part, request_id) | {
         "status": "assigned",
         "arm": first["arm"],
         "arms": list(outcome.arms),
@@ -56,21 +64,22 @@ def assigned(pool: str, request_id: str, outcome: Outcome, repeat: bool) -> dict
     return answer | {"partition": outcome.partition, "offset": outcome.offset}
 
 
-def undecided(pool: str, request_id: str, outcome: Outcome | None) -> dict[str, Any]:
+def undecided(pool: str, part: str, request_id: str, outcome: Outcome | None) -> dict[str, Any]:
     """Return the answer to a request that is durable but has no arm yet."""
-    answer = {"pool": pool, "request_id": request_id}
+    answer = _named(pool, part, request_id)
     if outcome is None or outcome.status != "waiting":
         return answer | {"status": "pending"}
     return answer | {"status": "waiting", "why": outcome.why}
 
 
-def recorded(pool: str, request_id: str, place: tuple[int, int]) -> dict[str, Any]:
+def recorded(pool: str, part: str, request_id: str, place: tuple[int, int]) -> dict[str, Any]:
     """Return the answer to an event that only needs to be durable, such as a reward."""
-    answer: dict[str, Any] = {"pool": pool}
-    if request_id:
-        answer["request_id"] = request_id
     partition, offset = place
-    return answer | {"status": "recorded", "partition": partition, "offset": offset}
+    return _named(pool, part, request_id) | {
+        "status": "recorded",
+        "partition": partition,
+        "offset": offset,
+    }
 
 
 def refused(request_id: str, outcome: Outcome) -> Problem:

@@ -21,6 +21,7 @@ from fair_allocator.events.inputs import (
 from fair_allocator.events.wire import quoted, to_json
 from fair_allocator.front.outcomes import Key, key_of
 from fair_allocator.log.base import RECORD_BYTES, Incoming
+from fair_allocator.log.parts import Splits
 from fair_allocator.text import demanded
 from fair_allocator.web.problem import Problem
 
@@ -28,16 +29,17 @@ _DECLINE_FIELDS: Final = frozenset(Decline.model_fields)
 
 
 class Asked(NamedTuple):
-    """A checked event that can be sent."""
+    """A checked event that can be sent: it is for `part`, which is `pool` if that is not split."""
 
     pool: str
+    part: str
     request_id: str
     record: Incoming
 
     @property
     def key(self) -> Key:
         """The key of the request that this event is or refers to."""
-        return key_of(self.pool, self.request_id)
+        return key_of(self.part, self.request_id)
 
 
 def parse(body: bytes) -> Any:
@@ -65,11 +67,27 @@ class Reader:
         What to do with unknown fields: "ignore", "check" or "refuse" (see `events.inputs.unmeant`).
     most_bytes
         How long a record's value may be.
+    splits
+        The split pools; an event for one of them goes to one of its parts.
     """
 
-    def __init__(self, unknown: str = "check", most_bytes: int = RECORD_BYTES) -> None:
+    def __init__(
+        self,
+        unknown: str = "check",
+        most_bytes: int = RECORD_BYTES,
+        splits: Splits | None = None,
+    ) -> None:
         self._unknown = unknown
         self._most_bytes = min(most_bytes, RECORD_BYTES)
+        self._splits = splits or Splits({}, "none")
+
+    def part_of(self, pool: str, request_id: str) -> str:
+        """Return the part of a pool that decides a request; the pool itself if it is not split."""
+        return self._splits.part_of(pool, request_id)
+
+    def parts(self, pool: str) -> tuple[str, ...]:
+        """Return the parts of a pool; the pool alone if it is not split."""
+        return self._splits.names(pool)
 
     def request(self, fields: Any, pool: str | None = None) -> Asked:
         """Read a request; make an id if it has none."""
@@ -88,13 +106,26 @@ class Reader:
         event = {"type": "declined", **_fields(fields, pool)}
         return self._read("rewards", event, self._check_decline)
 
-    def control(self, fields: Any, pool: str | None = None) -> Asked:
-        """Read a control."""
-        return self._read("controls", _fields(fields, pool), self._check_control)
+    def control(self, fields: Any, pool: str) -> list[Asked]:
+        """Read a control; return one for each part of its pool."""
+        event = _fields(fields, pool)
+        return [
+            self._read("controls", dict(event), self._check_control, part)
+            for part in self.parts(pool)
+        ]
 
     def _read(
-        self, topic: str, event: dict[str, Any], check: Callable[[dict[str, Any], bytes], None]
+        self,
+        topic: str,
+        event: dict[str, Any],
+        check: Callable[[dict[str, Any], bytes], None],
+        part: str | None = None,
     ) -> Asked:
+        pool, request_id = event.get("pool"), event.get("request_id")
+        if part is not None:
+            event["pool"] = part
+        elif isinstance(pool, str) and isinstance(request_id, str):
+            event["pool"] = self.part_of(pool, request_id)
         try:
             value = _encode(event)
         except (ValueError, RecursionError):
@@ -103,15 +134,15 @@ class Reader:
             check(event, value)
         except ValidationError as error:
             raise _invalid(error, event) from None
-        pool: str = event["pool"]
-        key = pool.encode()
+        part = str(event["pool"])
+        key = part.encode()
         if len(value) > self._most_bytes or len(key) + len(value) > RECORD_BYTES:
             raise Problem(
                 413,
                 f"the event takes {len(value):,} bytes, the limit is {self._most_bytes:,}",
                 reason=Refusal.TOO_LARGE.value,
             )
-        return Asked(pool, event.get("request_id", ""), Incoming(topic, key, value))
+        return Asked(str(pool), part, event.get("request_id", ""), Incoming(topic, key, value))
 
     def _check_request(self, event: dict[str, Any], value: bytes) -> None:
         read_request(value)

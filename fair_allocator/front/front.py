@@ -55,7 +55,7 @@ class Front:
         self.operations = Operations(
             settings,
             access,
-            Reader(limits.unknown_fields, limits.record_bytes),
+            Reader(limits.unknown_fields, limits.record_bytes, configuration.splits),
             self.answers,
             self.line,
             self.streams,

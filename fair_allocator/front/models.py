@@ -24,13 +24,15 @@ class Assigned(_Answer):
     """A request that was given to an arm; the assignment is committed."""
 
     pool: Name
+    part: Name | None = None
+    """If the pool is split: the part of it that decides this request."""
     request_id: Name
     status: Literal["assigned"]
     arm: Name
     """The first arm of `arms`."""
     arms: Annotated[list[Arm], Field(min_length=1)]
     round: int
-    """The number of the decision in its pool."""
+    """The number of the decision in its pool, or in its part."""
     epoch: int
     repeat: bool
     """Whether the request was answered before; this is its first answer again."""
@@ -45,6 +47,7 @@ class Undecided(_Answer):
     """A request that is durable but has no arm: it waits for one, or is not decided yet."""
 
     pool: Name
+    part: Name | None = None
     request_id: Name
     status: Literal["waiting", "pending"]
     why: Literal["nobody-free", "paused"] | None = None
@@ -54,10 +57,13 @@ class Recorded(_Answer):
     """An event that is durable."""
 
     pool: Name
+    part: Name | None = None
     request_id: Name | None = None
     status: Literal["recorded"]
     partition: int
     offset: int
+    others: list["Recorded"] | None = None
+    """For a control of a split pool: the same control in the other parts."""
 
 
 class Problem(BaseModel):

@@ -80,7 +80,8 @@ class Operations:
         self._admit(request, Right.ASK)
         wait = self._wait(request, 0.0)
         pool, request_id = request.path_params["pool"], request.path_params["id"]
-        key = key_of(pool, request_id)
+        part = self._reader.part_of(pool, request_id)
+        key = key_of(part, request_id)
         outcome = self._answers.find(key)
         if wait and (outcome is None or not outcome.is_final):
             with self._room(1):
@@ -97,8 +98,8 @@ class Operations:
         if outcome.status == "refused":
             raise answering.refused(request_id, outcome)
         if outcome.status == "assigned":
-            return _json(answering.assigned(pool, request_id, outcome, outcome.repeat))
-        return _json(answering.undecided(pool, request_id, outcome), 202, answering.RETRY)
+            return _json(answering.assigned(pool, part, request_id, outcome, outcome.repeat))
+        return _json(answering.undecided(pool, part, request_id, outcome), 202, answering.RETRY)
 
     async def _look_for(self, key: bytes, wait: float) -> Outcome | None:
         finder = self._answers.look_for(key)
@@ -178,17 +179,32 @@ class Operations:
         return await self._record(request, Right.ASK, self._reader.decline)
 
     async def control(self, request: Request) -> Response:
-        """Record a change of a pool."""
-        return await self._record(request, Right.CONTROL, self._reader.control)
+        """Record a change of a pool, in each of its parts if it is split."""
+        self._admit(request, Right.CONTROL)
+        _parameters(request, ())
+        fields = parse(await read_json(request))
+        several = self._reader.control(fields, request.path_params["pool"])
+        with self._room(len(several)):
+            receipts = [self._send(asked) for asked in several]
+            recorded = [
+                await self._durable(asked, receipt)
+                for asked, receipt in zip(several, receipts, strict=True)
+            ]
+        first, *others = recorded
+        return _json(first | ({"others": others} if others else {}), 202)
 
     async def _record(self, request: Request, right: Right, read: Read) -> Response:
         self._admit(request, right)
         _parameters(request, ())
         asked = read(parse(await read_json(request)), request.path_params["pool"])
         with self._room(1):
-            receipt = self._answers.receipt()
-            self.line.submit(asked.record, receipt)
-            return _json(await self._durable(asked, receipt), 202)
+            return _json(await self._durable(asked, self._send(asked)), 202)
+
+    def _send(self, asked: Asked) -> Receipt:
+        """Append an event that has no answer of its own."""
+        receipt = self._answers.receipt()
+        self.line.submit(asked.record, receipt)
+        return receipt
 
     async def _durable(self, asked: Asked, receipt: Receipt) -> Item:
         """Wait until an event is durable."""
@@ -198,7 +214,7 @@ class Operations:
             raise answering.away(str(error), asked.request_id) from None
         if receipt.place is None:  # cannot happen
             raise answering.away("the place is not known")
-        return answering.recorded(asked.pool, asked.request_id, receipt.place)
+        return answering.recorded(asked.pool, asked.part, asked.request_id, receipt.place)
 
     async def reward_many(self, request: Request) -> Response:
         """Record rewards."""
@@ -220,9 +236,7 @@ class Operations:
                 except Problem as problem:
                     sent.append(problem)
                 else:
-                    receipt = self._answers.receipt()
-                    self.line.submit(asked.record, receipt)
-                    sent.append((asked, receipt))
+                    sent.append((asked, self._send(asked)))
             items = []
             for each in sent:
                 try:
@@ -251,7 +265,9 @@ class Operations:
         if self.line.cannot_hear:
             raise answering.away(self.line.cannot_hear)
         try:
-            return await self._streams.respond(request.path_params.get("pool"), start)
+            pool = request.path_params.get("pool")
+            parts = None if pool is None else self._reader.parts(pool)
+            return await self._streams.respond(parts, start)
         except LogError as error:
             raise answering.away(str(error)) from None
 
@@ -306,14 +322,14 @@ class _Room:
 
 def _answer_of(asked: Asked, asker: Asker, outcome: Outcome | None) -> tuple[int, Item]:
     """Return the status and the answer to a request that is durable; raise if it is refused."""
-    pool, request_id, _ = asked
+    pool, part, request_id, _ = asked
     if outcome is None or not asker.is_answered():
         # The outcome may belong to an earlier request with the same id.
         known = outcome if outcome is not None and outcome.status == "waiting" else None
-        return 202, answering.undecided(pool, request_id, known)
+        return 202, answering.undecided(pool, part, request_id, known)
     if outcome.status == "refused":
         raise answering.refused(request_id, outcome)
-    return 200, answering.assigned(pool, request_id, outcome, asker.repeat)
+    return 200, answering.assigned(pool, part, request_id, outcome, asker.repeat)
 
 
 def _finish(future: "asyncio.Future[None]") -> None:

@@ -62,9 +62,9 @@ def last_id(text: str) -> Positions | None:
 class Stream:
     """One reader: the records that wait for it, and how far it has been sent records."""
 
-    def __init__(self, key: bytes | None, loop: asyncio.AbstractEventLoop) -> None:
-        self.key = key
-        """The pool's name in UTF-8; None for all pools."""
+    def __init__(self, keys: frozenset[bytes] | None, loop: asyncio.AbstractEventLoop) -> None:
+        self.keys = keys
+        """The names of the pool or of its parts, in UTF-8; None for all pools."""
         self.sent: Positions = {}
         self._waiting: deque[Record] = deque()
         self._bytes = 0
@@ -75,7 +75,7 @@ class Stream:
 
     def wants(self, record: Record) -> bool:
         """Tell whether a record is for this reader."""
-        return self.key is None or record.key == self.key
+        return self.keys is None or record.key in self.keys
 
     def add(self, records: Sequence[Record]) -> None:
         """Add records for the reader; called on the follower's thread."""
@@ -119,7 +119,7 @@ class Stream:
         """Return a record as an event; its id says how far this reader has been sent records."""
         self.sent[record.partition] = record.offset
         one = b"%d:%d" % (record.partition, record.offset)
-        id = self._place() if self.key is None else one
+        id = one if self.keys is not None and len(self.keys) == 1 else self._place()
         return b"id: %b\ndata: %b\n\n" % (id, record.value or b"")
 
 
@@ -163,8 +163,10 @@ class Streams:
 
     # -- on the server's thread ---------------------------------------------------------------
 
-    async def respond(self, pool: str | None, start: Positions | None) -> Response:
+    async def respond(self, pools: Sequence[str] | None, start: Positions | None) -> Response:
         """Return a stream of events for a reader, from now on or after the positions in `start`.
+
+        `pools` are the pool that the reader wants, or all its parts; None means all pools.
 
         Raises
         ------
@@ -177,7 +179,8 @@ class Streams:
             raise Problem(
                 503, "too many streams are open", reason="too-many-streams", headers=RETRY
             )
-        stream = Stream(None if pool is None else pool.encode(), asyncio.get_running_loop())
+        keys = None if pools is None else frozenset(pool.encode() for pool in pools)
+        stream = Stream(keys, asyncio.get_running_loop())
         with self._lock:
             self._streams.append(stream)
             heard = dict(self._positions)

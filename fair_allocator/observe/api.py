@@ -7,6 +7,7 @@ page.
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from fair_allocator.observe.digest import Digest, urgency
 from fair_allocator.observe.figures import PoolFigures
 from fair_allocator.observe.history import Point
 from fair_allocator.shard.noted import Noted
+from fair_allocator.text import part_in
 
 PAGE_ROWS: Final = 50
 MOST_ROWS: Final = 500
@@ -217,11 +219,21 @@ def pool(figures: PoolFigures, wish: ClientWish, past: Iterable[Point]) -> Json:
         "tolerance": str(figures.of.terms.tolerance),
         "requests": figures.of.terms.requests,
         "bank": figures.of.terms.bank,
+        "split": _split(figures),
         "page": _arm_page(figures, wish),
         "oldest": [{**each._asdict(), "since": each.since / 1000} for each in figures.of.oldest],
         "recent": [_decision(each) for each in figures.of.recent],
         "past": [list(point) for point in past],
     }
+
+
+def _split(figures: PoolFigures) -> Json | None:
+    """Return which pool this one is a part of, and what its parts promise together."""
+    part, terms = part_in(figures.of.name), figures.of.terms
+    if part is None:
+        return None
+    finest = Fraction(1, max(terms.unit, default=1))  # the arm with the largest bound
+    return {**part._asdict(), "joint_bound": terms.guarantee.joint_bound(finest, part.parts)}
 
 
 def _decision(noted: Noted) -> Json:

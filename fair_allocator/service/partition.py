@@ -12,6 +12,7 @@ from fair_allocator.log.base import INPUTS, Log, Record
 from fair_allocator.service.settings import ServiceSettings
 from fair_allocator.shard import Progress, Shard, Snapshots, restore
 from fair_allocator.shard.settings import Tally
+from fair_allocator.text import counted, part_in
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +84,7 @@ class OwnedPartition:
         self.restored, self.reported = Restored(shard, snapshots), 0
         # What is in the journal was committed, even if the answer to the commit was lost.
         self.forget_tried()
+        _check_parts(shard, settings)
         for name, pool in settings.pools.items():
             if shard.settings.lives_here(name, self.number):
                 shard.take_up(name, pool.settings, pool.fingerprint)
@@ -131,6 +133,21 @@ class OwnedPartition:
         if self.restored is not None:
             offsets = self.restored.shard.offsets
             self.tried = {topic: to for topic, to in self.tried.items() if offsets[topic] < to}
+
+
+def _check_parts(shard: Shard, settings: ServiceSettings) -> None:
+    """Refuse to serve a pool with another number of parts than it has in the journal."""
+    split = settings.shard.split
+    for name in [*shard.table.applied, *split]:
+        part = part_in(name)
+        pool, parts = (name, 1) if part is None else (part.pool, part.parts)
+        wanted = split.get(pool, 1 if pool in settings.pools else parts)
+        if name in shard.table and wanted != parts:
+            raise ConfigurationError(
+                f"pools.{pool}.parts is {wanted}, but partition {shard.partition} holds pool "
+                f"{name!r}, of {counted(parts, 'part')}: the parts of a pool cannot be changed. "
+                "Give the pool a new name, see docs/splitting.md"
+            )
 
 
 def parts_of(records: Iterator[Record], most: int) -> Iterator[list[Record]]:

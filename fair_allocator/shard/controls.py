@@ -23,6 +23,7 @@ from fair_allocator.shard.operations import (
 )
 from fair_allocator.shard.table import Elapsed
 from fair_allocator.shard.unusable import Unusable
+from fair_allocator.text import part_in
 
 _FOR_EVERY_ARM: Final = frozenset(("arms", "caps", "requests"))
 """After a change of these settings, the shard publishes the standing of every arm."""
@@ -56,8 +57,8 @@ class Controlling(Deciding):
             key: value for key, value in settings.items() if value is not None or key in NULLABLE
         }
         if name not in self.table:
-            if full := self._is_full():
-                raise InvalidPool(full)
+            if wrong := self._is_full() or self._is_misrouted(name, on_demand):
+                raise InvalidPool(wrong)
             # The journal stores them, so that a later configuration does not change past decisions.
             given["seed"] = self.settings.seed
             given["remember"] = self.settings.remembered_per_pool
@@ -91,8 +92,22 @@ class Controlling(Deciding):
             f"limits.pools_per_shard ({limit:,}) is reached" if len(self.table) >= limit else None
         )
 
+    def _is_misrouted(self, name: str, on_demand: bool) -> str | None:
+        """Return what is wrong with a new pool's name: events for a split pool name its parts."""
+        part = part_in(name)
+        pool, parts = (name, 1) if part is None else (part.pool, part.parts)
+        split = self.settings.split.get(pool)
+        if split is None or (split == parts and not on_demand):
+            return None
+        return (
+            f"pool {pool!r} is split into {split} parts, and {name!r} is none of those that serve: "
+            "send each event to the part of its request, see docs/splitting.md"
+        )
+
     def _on_demand(self, name: str, request_bytes: int) -> HostedPool:
         """Make a pool from the template, for a request of this size that names a new pool."""
+        if misrouted := self._is_misrouted(name, on_demand=True):
+            raise Unusable(Refusal.UNKNOWN_POOL, misrouted)
         if self.settings.template is None:
             raise Unusable(
                 Refusal.UNKNOWN_POOL,

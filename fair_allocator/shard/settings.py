@@ -32,6 +32,8 @@ class ShardSettings:
     standing_every: int = 100_000
     template: Mapping[str, Any] | None = None
     template_fingerprint: str = ""
+    split: Mapping[str, int] = field(default_factory=dict)
+    """The pools that are split, by name, with the number of their parts."""
 
     def lives_here(self, pool: str, partition: int) -> bool:
         """Tell whether a pool belongs on a partition. Without a partitioner, it always does."""

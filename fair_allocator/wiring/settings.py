@@ -34,6 +34,7 @@ def shard_settings(configuration: Configuration, partitions: int) -> ShardSettin
         retire_after=None if retire is None else _milliseconds(retire),
         standing_every=configuration.audit.epochs_every_requests,
         template=None if template is None else _plain(template),
+        split=configuration.splits.parts,
         template_fingerprint="" if template is None else fingerprint(template),
     )
 
@@ -59,9 +60,10 @@ def service_settings(
     return ServiceSettings(
         shard=shard_settings(configuration, partitions),
         pools={
-            name: FilePool(_plain(pool), fingerprint(pool))
+            part: FilePool(_plain(pool), fingerprint(pool))
             for name, pool in configuration.pools.items()
             if name != TEMPLATE
+            for part in configuration.splits.names(name)
         },
         batch_records=service.batch_records,
         poll_seconds=service.poll_seconds,
@@ -78,8 +80,8 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _plain(pool: PoolConfiguration) -> dict[str, Any]:
-    """Return a pool's settings as the journal keeps them."""
-    return pool.model_dump(mode="json")
+    """Return the settings of a pool, or of each of its parts, as the journal keeps them."""
+    return pool.model_dump(mode="json", exclude={"parts"})
 
 
 def _share(partitions: int) -> int:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,10 @@ SECRET = "correct-horse"
 """A token with every right."""
 
 
-def configured(path: Path, **api: Any) -> Configuration:
-    pools = {name: PoolConfiguration(**settings) for name, settings in POOLS.items()}
+def configured(
+    path: Path, named: Mapping[str, Mapping[str, Any]] = POOLS, **api: Any
+) -> Configuration:
+    pools = {name: PoolConfiguration(**settings) for name, settings in named.items()}
     return Configuration(log=LogSection(path=path), pools=pools, api=ApiSection(**api))
 
 
@@ -102,8 +104,13 @@ class Site:
 
 
 @contextmanager
-def serving(folder: Path, gateway: bool = False, **api: Any) -> Iterator[Site]:
+def serving(
+    folder: Path,
+    named: Mapping[str, Mapping[str, Any]] = POOLS,
+    gateway: bool = False,
+    **api: Any,
+) -> Iterator[Site]:
     with ExitStack() as undo:
-        site = Site(configured(folder / "log.db", **api), undo, gateway)
+        site = Site(configured(folder / "log.db", named, **api), undo, gateway)
         undo.callback(site.stop)
         yield site

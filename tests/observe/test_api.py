@@ -73,6 +73,18 @@ def test_the_arms_with_the_least_above_their_quota_come_first(house: House) -> N
     assert order() == ["exact", "poor", "rich", "idle", "spare"]
 
 
+def test_a_part_says_what_all_parts_promise(house: House) -> None:
+    arms = {"ann": "1/10", "bob": "1/3", "cyd": 0}
+    scraped = Scraped(house({"tasks~0of4~1": {"arms": arms}, "p": {"arms": arms}}))
+    scraped.served.turn()
+
+    def split(name: str) -> object:
+        return json.loads(scraped.reporter.pool("me", name, ClientWish()))["split"]
+
+    assert split("tasks~0of4~1") == {"pool": "tasks", "number": 0, "parts": 4, "joint_bound": 3}
+    assert split("p") is None
+
+
 def test_before_the_first_view_there_is_no_time() -> None:
     observer = Observer()
     observer.view = lambda seconds=0.0: observer._view  # type: ignore[method-assign]

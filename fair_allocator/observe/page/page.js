@@ -263,6 +263,12 @@ const oldest = ({ waiting, waiting_since: since }) =>
 const away = ({ requests, asleep, busy }) =>
   requests === "any" ? `${count(asleep)} asleep, ${count(busy)} busy` : "requests are plain";
 
+// A part is watched as a pool; what all parts promise together is said in words.
+function together({ pool, number, parts, joint_bound: most }) {
+  const promise = most === null ? "" : `, together at most ${plural(most, "pull")} short`;
+  return `part ${number} of the ${count(parts)} of ${pool}${promise}`;
+}
+
 function detail(pool) {
   find("pool").hidden = false;
   say(find("pool-name").querySelector("bdi"), wish.pool);
@@ -279,6 +285,7 @@ function detail(pool) {
   const words = [`${pool.rule}: ${promise}`, `learner ${pool.learner}`];
   words.push(plural(pool.rounds, "round"), plural(pool.arms, "arm"), `epoch ${pool.epoch}`);
   words.push(`partition ${pool.partition}`);
+  if (pool.split) words.push(together(pool.split));
   if (pool.requests === "any") words.push("requests may name arms");
   if (pool.bank !== null) words.push(`bank ${count(pool.bank)}`);
   if (pool.changing) words.push("a change is taking effect");

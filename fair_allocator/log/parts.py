@@ -1,0 +1,78 @@
+"""The parts of a split pool: their names, and which part decides which request.
+
+A part is an ordinary pool. Its name is ``POOL~NUMBERofPARTS~SALT``, such as ``tasks~0of4~1``. So
+the name alone tells an audit which parts belong together. The salt is the smallest number from 0 on
+with which the partitioner's hash of the name is NUMBER modulo PARTS. So all parts are on different
+partitions if PARTS divides the number of partitions, and each partition has equally many parts if
+PARTS is a multiple of it. The names do not depend on the number of partitions, because an import
+into a new log may change it.
+"""
+
+import itertools
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+from zlib import crc32
+
+from fair_allocator.log.partitioner import hash_named
+from fair_allocator.text import to_bytes
+
+
+@lru_cache(maxsize=1_000)
+def part_names(pool: str, parts: int, partitioner: str = "murmur2") -> tuple[str, ...]:
+    """Return the names of all parts of a pool, in their order.
+
+    >>> part_names("tasks", 2)
+    ('tasks~0of2~0', 'tasks~1of2~0')
+    """
+    return tuple(_name(pool, number, parts, partitioner) for number in range(parts))
+
+
+def _name(pool: str, number: int, parts: int, partitioner: str) -> str:
+    hashed = hash_named(partitioner)
+    names = (f"{pool}~{number}of{parts}~{salt}" for salt in itertools.count())
+    return next(name for name in names if hashed(to_bytes(name)) % parts == number)
+
+
+def part_of(pool: str, request_id: str, parts: int, partitioner: str = "murmur2") -> str:
+    """Return the name of the part that decides a request: all its records are keyed by it.
+
+    Parameters
+    ----------
+    pool
+        The name of the split pool.
+    request_id
+        The id of the request, also for its reward and its decline.
+    parts, partitioner
+        The settings ``pools.NAME.parts`` and ``log.partitioner`` of the service.
+
+    Examples
+    --------
+    >>> part_of("tasks", "r1", 4)
+    'tasks~1of4~4'
+    """
+    return part_names(pool, parts, partitioner)[crc32(to_bytes(request_id)) % parts]
+
+
+class Splits:
+    """The split pools of a configuration. Any other pool counts as its own only part.
+
+    >>> splits = Splits({"tasks": 2}, "murmur2")
+    >>> splits.names("tasks"), splits.names("others")
+    (('tasks~0of2~0', 'tasks~1of2~0'), ('others',))
+    """
+
+    def __init__(self, parts: Mapping[str, int], partitioner: str) -> None:
+        self.parts: Final = parts
+        """By pool, the number of its parts, at least 2."""
+        self._partitioner = partitioner
+
+    def names(self, pool: str) -> tuple[str, ...]:
+        """Return the names of the parts of a pool."""
+        parts = self.parts.get(pool)
+        return (pool,) if parts is None else part_names(pool, parts, self._partitioner)
+
+    def part_of(self, pool: str, request_id: str) -> str:
+        """Return the name of the part that decides a request."""
+        parts = self.parts.get(pool)
+        return pool if parts is None else part_of(pool, request_id, parts, self._partitioner)
