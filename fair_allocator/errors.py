@@ -106,7 +106,7 @@ class LogReadOnly(LogError):
 
 
 class LogCorrupt(LogError):
-    """The log is damaged, or is not a log. To go on could destroy what can still be read."""
+    """The log is damaged, or is not a log. More writes could destroy readable data."""
 
 
 class LogTooNew(LogError):

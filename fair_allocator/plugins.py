@@ -22,7 +22,7 @@ class InstalledLearners(Mapping[str, type[Learner]]):
             kind = point.load()
         except (Exception, SystemExit) as error:
             raise InvalidPool(
-                f"learner {name!r}: its package cannot be loaded: {error!r}; mend or remove it"
+                f"learner {name!r}: its package cannot be loaded: {error!r}; repair or remove it"
             ) from error
         if not isinstance(kind, type) or not issubclass(kind, Learner):
             raise InvalidPool(f"learner {name!r}: its package brings {kind!r}, which is no Learner")

@@ -1,7 +1,8 @@
-"""From the configuration to the one server: page, metrics, health and API on one port.
+"""Makes the one server from the configuration: page, metrics, health and API on one port.
 
-Whatever is served is a `Part` with routes. `serving` puts parts together under the same access,
-bounds and certificate; `observed` is the part of the service itself, with any others beside it.
+A `Part` is a set of routes. `serving` serves several parts with the same rights, limits and
+certificate. `observed` serves the page, metrics and health of the service, and other parts beside
+them.
 """
 
 import logging
@@ -27,24 +28,24 @@ if TYPE_CHECKING:
     MakeParts = Callable[[Access], Sequence[Part]]
     """Makes what is served, given who may do what."""
 
-# The modules of `web` take longer to load than all that decides, so they are imported in functions.
+# The modules of `web` take longer to load than the modules that decide. So functions import them.
 
 logger = logging.getLogger(__name__)
 
 PRICE_RUNS: Final = 20
-"""How often to play a pool to price its quotas, as often as the paper's figures."""
+"""How many runs to simulate for the price of a quota, as many as for the paper's figures."""
 
 HEAD_START_SECONDS: Final = 0.5
-"""What the loop has to itself: threads take turns, and loading the server takes long ones."""
+"""How long the loop runs alone at a start. Loading the server meanwhile would slow it down."""
 
 
 def access_of(settings: ObserveSection) -> "Access":
-    """Return who may do what.
+    """Return the tokens and their rights.
 
     Raises
     ------
     ConfigurationError
-        If a token cannot be told, or the file of tokens makes no sense.
+        If a token cannot be read, or the file of tokens is not valid.
     """
     from fair_allocator.web.access import Access
     from fair_allocator.web.hosts import is_local
@@ -55,7 +56,7 @@ def access_of(settings: ObserveSection) -> "Access":
     try:
         local = is_local(settings.host)
     except OSError:
-        local = False  # nobody can listen there anyway
+        local = False  # the server does not listen at all
     return Access(
         Tokens(given, settings.tokens_file), frozenset(map(str.lower, settings.hosts)), local
     )
@@ -86,12 +87,12 @@ def tls_of(settings: ObserveSection) -> "Tls | None":
 
 
 def listening(settings: ObserveSection) -> socket.socket | None:
-    """Listen on the configured port; None where none is configured, or it need not be had.
+    """Listen on the configured port; None if there is none, or if it is taken and not required.
 
     Raises
     ------
     ConfigurationError
-        If the port cannot be had: a probe would reach somebody else, or nobody.
+        If the port cannot be opened: a health check would reach another program, or none.
     """
     from fair_allocator.web.listening import listen
 
@@ -114,15 +115,15 @@ def listening(settings: ObserveSection) -> socket.socket | None:
 def serving(
     configuration: Configuration, make_parts: "MakeParts", listener: socket.socket | None = None
 ) -> Iterator[str | None]:
-    """Serve parts on the configured port while the block runs; yields the address.
+    """Serve parts on the configured port while the block runs; yield the address.
 
-    `listener` is the socket, if somebody listens there already. The address is None where nothing
-    is served, see `listening`.
+    `listener` is the socket, if the caller listens already. The address is None if nothing is
+    served (see `listening`).
 
     Raises
     ------
     ConfigurationError
-        If tokens or certificate cannot be used, or the port cannot be had.
+        If tokens or certificate cannot be used, or the port cannot be opened.
     """
     from fair_allocator.web.application import Application
     from fair_allocator.web.bounds import Bounds
@@ -163,15 +164,15 @@ def observed(
     make_more: "MakeParts | None" = None,
     listener: socket.socket | None = None,
 ) -> Iterator[str | None]:
-    """Serve metrics, health and the page while the block runs; yields the page's address.
+    """Serve metrics, health and the page while the block runs; yield the page's address.
 
-    `truth` has the arms' true means by pool, where they are known. `make_more` makes parts whose
-    routes are tried before those of the page. `listener` is as for `serving`.
+    `truth` has the arms' true means by pool, if they are known. `make_more` makes parts whose
+    routes come before those of the page. `listener` has the same meaning as in `serving`.
 
     Raises
     ------
     ConfigurationError
-        If tokens or certificate cannot be used, or the port cannot be had.
+        If tokens or certificate cannot be used, or the port cannot be opened.
     """
     from fair_allocator.observe.reporter import Reporter
     from fair_allocator.observe.routes import Pages
@@ -196,14 +197,14 @@ def observed(
 def observed_aside(
     configuration: Configuration, observer: Observer, make_more: "MakeParts | None" = None
 ) -> Iterator[None]:
-    """Do the same on a thread of its own, a little later: deciding does not wait for it.
+    """Do the same a little later on a separate thread, so that deciding does not wait for it.
 
-    The port is taken at once; who connects earlier than the server is there waits for it.
+    The port is opened at once. A client that connects before the server is ready waits for it.
 
     Raises
     ------
     ConfigurationError
-        If tokens or certificate cannot be used, or the port cannot be had.
+        If tokens or certificate cannot be used, or the port cannot be opened.
     """
     check_files(configuration.observe)
     listener = listening(configuration.observe)

@@ -1,6 +1,6 @@
 """Text helpers: names to UTF-8 and back, names of parts, and numbers and errors in plain words.
 
-Names come from JSON, where half of a surrogate pair is valid alone. Python's UTF-8 refuses it
+Names come from JSON. There, a single half of a surrogate pair is valid. Python's UTF-8 refuses it
 unless the error handler "surrogatepass" is set. So every name is converted here.
 """
 

@@ -10,15 +10,16 @@ from fair_allocator.core.learners import Learner, is_built_in, known_learners
 HEAD = """\
 # Configuration
 
-Every setting, with its type, its default and its meaning. The table is made from the code, and a
-test keeps it current.
+This page lists every setting with its type, its default and its meaning. A script writes the table
+from the code, and a test checks that it is current.
 
 - **The file.** Settings are in one TOML file. Give it with `--config FILE` or in the variable
   `FAIR_ALLOCATOR_CONFIG`. The part of a name before the dot is the section: `log.path` is the key
   `path` in the section `[log]`.
 - **Variables.** A variable overrides the file: see [below](#variables).
 - **Check it first.** `fair-allocator check-config --config FILE` says what each pool guarantees,
-  and warns of settings that make no sense together. It exits 78 if it cannot serve them.
+  and warns of settings that make no sense together. If the service could not start with them, the
+  command exits 78.
 - **`"none"`** switches a setting off where the type allows it.
 - **Pools.** `pools.NAME` is the pool of that name. `pools."*"` is the template for every
   other name. See [service.md](service.md#pools).
@@ -27,20 +28,20 @@ test keeps it current.
 VARIABLES = """\
 ## Variables
 
-An environment variable can give each setting outside of `pools`. It goes before the file. Its name
+An environment variable can set each setting outside of `pools`. It overrides the file. Its name
 is `FAIR_ALLOCATOR_`, the section, two underscores and the key, in capitals: `log.path` is
 `FAIR_ALLOCATOR_LOG__PATH`, and `seed` is `FAIR_ALLOCATOR_SEED`. Write numbers and booleans as in
 TOML, texts as they are, and lists with commas between the items. An empty variable counts as not
 set. Pools are configured in the file only.
 
-These are no settings:
+These variables are not settings:
 
 | variable | meaning |
 |---|---|
-| `FAIR_ALLOCATOR_CONFIG` | The configuration file, where `--config` is not given. |
+| `FAIR_ALLOCATOR_CONFIG` | The configuration file, if `--config` is not given. |
 | `FAIR_ALLOCATOR_URL` | The server that `ask`, `reward`, `decline`, `tail` and `watch` talk to. |
-| `FAIR_ALLOCATOR_TOKEN` | The token that they send to it. |
-| `FAIR_ALLOCATOR_PURE` | At the installation: set to 1, nothing is compiled. |
+| `FAIR_ALLOCATOR_TOKEN` | The token that these commands send to the server. |
+| `FAIR_ALLOCATOR_PURE` | If it is 1 at the installation, nothing is compiled. |
 """
 
 LEARNERS = """\

@@ -18,7 +18,7 @@ class Asker:
     def __init__(self, brokers: str, prefix: str = "fair-allocator.") -> None:
         self.prefix = prefix
         self.waiting: dict[tuple[str, str], Future[dict[str, Any]]] = {}
-        # librdkafka's own partitioner is another one than the service expects by default.
+        # The service expects murmur2 by default, but librdkafka uses another partitioner.
         self.producer = Producer(
             {
                 "bootstrap.servers": brokers,
@@ -26,7 +26,7 @@ class Asker:
                 "partitioner": "murmur2_random",
             }
         )
-        # Every asker reads all answers: the group is only a name, nothing is committed for it.
+        # Every client reads all answers. The group is only a name: nothing is committed for it.
         self.consumer = Consumer(
             {
                 "bootstrap.servers": brokers,
@@ -82,11 +82,11 @@ class Asker:
                         self.at_end.set()
                 continue
             take = self.take_letter if message.topic().endswith("letters") else self.take
-            with suppress(ValueError, KeyError, TypeError):  # what others sent may be anything
+            with suppress(ValueError, KeyError, TypeError):  # other senders may send anything
                 take(json.loads(message.value()))
 
     def take(self, event: dict[str, Any]) -> None:
-        """Hand an assignment over; a copy of it, or a repeat, finds nobody waiting."""
+        """Give an assignment to the caller that waits; nobody waits for a copy or a repeat."""
         if event["type"] == "assignment":
             answer = self.waiting.pop((event["pool"], event["request_id"]), None)
             if answer is not None:

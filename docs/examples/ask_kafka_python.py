@@ -18,9 +18,9 @@ class Asker:
     def __init__(self, brokers: str, prefix: str = "fair-allocator.") -> None:
         self.prefix = prefix
         self.waiting: dict[tuple[str, str], Future[dict[str, Any]]] = {}
-        # kafka-python partitions keys by murmur2, which the service expects unless told otherwise.
+        # kafka-python partitions keys by murmur2, which the service expects by default.
         self.producer = KafkaProducer(bootstrap_servers=brokers, acks="all")
-        # Every asker reads all answers, so there is no group; and only what was committed.
+        # Every client reads all answers, so there is no group. It reads only committed records.
         self.consumer = KafkaConsumer(
             bootstrap_servers=brokers, group_id=None, isolation_level="read_committed"
         )
@@ -58,11 +58,11 @@ class Asker:
                 for record in records:
                     with suppress(
                         ValueError, KeyError, TypeError
-                    ):  # what others sent may be anything
+                    ):  # other senders may send anything
                         take(json.loads(record.value))
 
     def take(self, event: dict[str, Any]) -> None:
-        """Hand an assignment over; a copy of it, or a repeat, finds nobody waiting."""
+        """Give an assignment to the caller that waits; nobody waits for a copy or a repeat."""
         if event["type"] == "assignment":
             answer = self.waiting.pop((event["pool"], event["request_id"]), None)
             if answer is not None:

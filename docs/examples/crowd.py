@@ -22,12 +22,12 @@ class Crowd:
         self.did, self.declined = Counter[str](), Counter[str]()
 
     def change_shift(self, shift: str) -> None:
-        """Let those who come wake, and the others sleep: they keep what they are owed."""
+        """Wake the workers of this shift, and let the others sleep; they keep their claims."""
         self.allocator.control(POOL, "wake", arms=list(shift))
         self.allocator.control(POOL, "sleep", arms=[w for w in WORKERS if w not in shift])
 
     def do_task(self, feed: Watch) -> None:
-        """Ask for three workers; if one declines, the feed says who comes instead."""
+        """Ask for three workers; if one declines, the feed names the replacement."""
         kind = self.random.choice(["text", "photo"])
         task = self.allocator.assign(POOL, needs=kind, slots=3)
         left, may_decline = len(task.arms), True

@@ -22,25 +22,25 @@ SHIFT, KINDS = 10, ["text", "photo"]  # turns until the shift changes; kinds of 
 SKILLS = {name: KINDS[: 1 + place % 2] for place, name in enumerate("ABCDEFGHIJKL")}
 SHIFTS = [list(SKILLS)[:8], list(SKILLS)[4:]]  # early and late; four workers are in both
 POOL = {"arms": dict.fromkeys(SKILLS, "1/15"), "tags": SKILLS, "requests": "any", "bank": 2}
-POOL |= {"max_open": 1, "reassign": True}  # one open task each; who declines is replaced
+POOL |= {"max_open": 1, "reassign": True}  # one open task each; a worker who declines is replaced
 
 
 class Queue:
-    """Tasks in front, workers behind, and the service's log in between."""
+    """Sends tasks to the service's log, and gives the assigned tasks to workers."""
 
     def __init__(self, client: LogClient, tasks: int) -> None:
         self.client, self.random = client, Random(7)
         self.todo = deque((f"task-{n}", self.random.choice(KINDS)) for n in range(tasks))
         self.open: dict[str, str] = {}  # the task that a worker is at
         self.did, self.declined = Counter[str](), Counter[str]()
-        self.unsettled = 0  # requests and declines that the service has not dealt with yet
+        self.unsettled = 0  # requests and declines that the service has not answered yet
         self.read = {"assignments": 0, "dead-letters": 0}
 
     def send(self, topic: str, **event: Any) -> None:
         self.client.append(topic, b"queue", json.dumps({"pool": "queue", **event}).encode())
 
     def look(self) -> None:
-        """Read who was given what; a task that everybody declined is a dead letter."""
+        """Read the assignments; a task that everybody declined is a dead letter."""
         for topic, position in self.read.items():
             for record in self.client.read(topic, 0, position):
                 self.read[topic] = record.offset + 1
@@ -50,7 +50,7 @@ class Queue:
                     self.open[pick["arm"]] = event["request_id"]
 
     def turn(self, number: int) -> None:
-        """Change the shift, work, and hand a task over if three who can do it are free."""
+        """Change the shift, work, and send a task if three workers who can do it are free."""
         shift = SHIFTS[number // SHIFT % 2]
         if number % SHIFT == 0:
             self.send("controls", action="wake", arms=shift)
@@ -66,7 +66,7 @@ class Queue:
             self.todo.popleft()
 
     def finish(self, worker: str) -> None:
-        """Let a worker answer, or decline: then the service picks somebody else."""
+        """Let a worker answer or decline; after a decline, the service picks somebody else."""
         task, declines = self.open.pop(worker), self.random.random() < 0.1
         right = float(self.random.random() < 0.7)
         event: dict[str, Any] = {"type": "declined"} if declines else {"value": right}

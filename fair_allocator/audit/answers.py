@@ -46,7 +46,7 @@ def given(answer: Answer) -> Given:
 
 
 def first_round(answer: Answer) -> int:
-    """Return the round in which a request was answered first."""
+    """Return the round of the first answer to a request."""
     return answer.round if isinstance(answer, Given) else answer[0]
 
 

@@ -4,9 +4,9 @@ Between two changes, an arm's entitlement is a straight line over the arm's own 
 knows in advance when the arm will be short by more than the bound, if it gets no pull before. A
 heap has this time for every arm with a quota. A pull, or a slot that the arm misses, only postpones
 the time. The ledger does not change the heap then, but checks the arm when its old time comes. That
-is at most one check per pull. An arm that gets no more pulls is found in exactly the round in which
-it falls short. The own clock of an arm that a request names runs ahead of the pool's clock. Such an
-arm is checked when it is named, and gets a new entry before the pool's clock moves next.
+is at most one check per pull. If an arm gets no more pulls, this finds it in exactly the round in
+which it falls short. The own clock of an arm that a request names runs ahead of the pool's clock.
+Such an arm is checked when it is named, and gets a new entry before the pool's clock moves next.
 """
 
 from collections.abc import Iterable, Sequence
@@ -224,7 +224,7 @@ class Ledger:
         return found
 
     def _backlog(self, played: Played) -> Fraction:
-        """Return what stays owed whichever arms are served; O(k). Call it after `_accrue`."""
+        """Return what stays owed for any choice of served arms; O(k). Call it after `_accrue`."""
         named = None if played.named is None else {line.name for line in played.named}
         left_out = {line.name for line in played.left_out}
         total = Fraction(0)
@@ -304,7 +304,7 @@ class Ledger:
                 some.pop(name, None)
 
     def _put(self, name: str, stand: Stand, complete: bool) -> None:
-        """Set an arm to its stated values. Its waiting time goes on if its quota is the same.
+        """Set an arm to its stated values. If its quota is the same, its waiting time is not reset.
 
         A change that does not mention an arm's cap leaves the cap unchanged.
         """

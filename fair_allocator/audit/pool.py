@@ -7,7 +7,7 @@ it is entitled to x. The audit does not have to look at stretches for this. If t
 count a pull by the learner, the ledger raises the entitlement instead. So the learner's pulls leave
 no arm further ahead than the bank. An arm that gets too little in some stretch is then short in the
 ledger. A forced pull counts in full. So a forced pull that leaves its arm further ahead is an
-offence. It is allowed only if so much is owed to absent arms that this arm is served early. The
+offence. It is allowed only if this arm was served early because of a large debt to absent arms. The
 audit computes exactly what is owed. The allocator rounds it up, so the comparison allows 2^-64 of a
 pull.
 """
@@ -197,7 +197,7 @@ class PoolAudit:
         empty.
         """
         if event.eligible is not None and event.but is not None:
-            self._blame("names both who could take the request and who could not", event.round)
+            self._blame("names both eligible arms and arms that are not eligible", event.round)
         what = "is left out" if event.eligible is None else "is eligible"
         lines = self._lines(event.eligible or event.but or (), event, ledger, what)
         present = []

@@ -64,7 +64,8 @@ class Audit:
     ----------
     window
         How many answers of a pool are remembered, to find an id that is used twice. It should not
-        exceed what the service remembers, because the service may answer an older id again.
+        exceed the number that the service remembers, because the service may decide an older id
+        again.
     whole
         Whether the log is complete from its beginning. With None, a partition is complete if its
         first record is at offset 0. If it is not complete, records before a pool's first complete

@@ -126,7 +126,7 @@ class _Partition:
         settings: ShardSettings,
         pools: Mapping[str, tuple[Mapping[str, Any], str]],
     ) -> None:
-        # Refusals for lack of memory are read, not decided again: pools may have been retired.
+        # Refusals for lack of memory are not decided again: which pools were retired is not known.
         self._shard = Shard(partition, replace(settings, memory_bytes=UNLIMITED))
         self._inputs = {topic: _Input(client, topic, partition) for topic in INPUTS}
         self._decided: deque[bytes | None] = deque()
@@ -308,4 +308,4 @@ def _difference(decided: Mapping[str, Any], published: Mapping[str, Any]) -> str
     names += [name for name in decided if name not in published]
     where = f"pool {published.get('pool')!r}, round {published.get('round')}"
     parts = (f"{n} is {published.get(n)!r}, decided again {decided.get(n)!r}" for n in names[:3])
-    return f"{where}: {'; '.join(parts)}; was the configuration or the seed another?"
+    return f"{where}: {'; '.join(parts)}; did the configuration or the seed change?"

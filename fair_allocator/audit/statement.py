@@ -13,7 +13,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,999}(?:/[0-9]{1,999}|\.[0-9]{1,999})?")
 
 
 class Unreadable(Exception):
-    """An epoch record that makes no sense, or does not fit the chunk before it."""
+    """An epoch record that is not valid, or does not fit the chunk before it."""
 
     def __init__(self, sentence: str, arm: str | None = None) -> None:
         super().__init__(sentence)
@@ -66,7 +66,7 @@ class Chunks:
         Raises
         ------
         Unreadable
-            If the record makes no sense; the chunks before it are dropped.
+            If the record is not valid; the chunks before it are dropped.
         """
         begun, self._begun = self._begun, None
         chunk = read_statement(event)

@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception:
         code = EX_SOFTWARE
         if in_log:
-            logger.critical("ended by a fault of the program (exit %d)", code, exc_info=True)
+            logger.critical("ended by an internal error (exit %d)", code, exc_info=True)
         else:
             traceback.print_exc()
     return code

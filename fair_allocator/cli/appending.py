@@ -1,4 +1,4 @@
-"""Check events, key them by their pool or its part, and append them to the log in batches."""
+"""Check events, use their pool or its part as the key, and append them to the log in batches."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

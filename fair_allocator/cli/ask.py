@@ -15,9 +15,10 @@ def add(subparsers: Subparsers) -> None:
         subparsers,
         "ask",
         "ask a running service for an arm, and print it",
-        "Asks a pool for an arm and prints it, or several, one on a line, once the answer is\n"
-        "committed. The same --id always gets the same answer. Exits 69 if there is none within\n"
-        "--wait seconds: the request is recorded then, and may be asked again with its id.",
+        "Asks a pool for an arm, and prints the arm once the answer is committed. If the request\n"
+        "wants several arms, prints one on each line. The same --id always gets the same answer.\n"
+        "If there is no answer within --wait seconds, exits 69. The request is then recorded: ask\n"
+        "again with its id.",
         "ask --pool tasks --id r1 --eligible ann,bob --slots 2",
         run,
     )

@@ -36,10 +36,10 @@ def add(subparsers: Subparsers) -> None:
         subparsers,
         "audit",
         "recompute every guarantee from the assignments",
-        "Reads the assignments topic once, from its start to its end as of now, and recomputes\n"
-        "every guarantee at every round, and the hash chain over the records. Exits 1 if one was\n"
-        "broken, and names the first place. With --verify-key it proves, from the topic alone,\n"
-        "that nothing was changed, dropped or inserted up to the given seals:\n"
+        "Reads the assignments topic once, up to its present end. Recomputes every guarantee at\n"
+        "every round, and the hash chain over the records. If a guarantee was broken or a record\n"
+        "was changed, names the first place and exits 1. With --verify-key it proves, from the\n"
+        "topic alone, that nothing was changed, dropped or inserted up to the given seals:\n"
         "  audit --verify-key PUBLIC --seal seals.ndjson",
         "audit --config fair-allocator.toml",
         run,
@@ -48,8 +48,8 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--ndjson",
         metavar="FILE",
-        help='read the values of the assignments topic, one per line, from here; "-": standard '
-        "input",
+        help='read the values of the assignments topic from this file, one per line; "-": '
+        "standard input",
     )
     parser.add_argument(
         "--partial",
@@ -70,8 +70,8 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--replay",
         action="store_true",
-        help="also decide everything again from the inputs with this configuration, and compare "
-        "every published record; needs a log of which nothing was trimmed",
+        help="also decide everything again from the inputs with this configuration, and "
+        "compare every published record; needs a log that still has all its records",
     )
     parser.add_argument(
         "--jobs",
@@ -86,7 +86,7 @@ def add(subparsers: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Audit the assignments, and print the report."""
     configuration = configuration_of(arguments)
-    # The service may answer an id anew once it has forgotten it.
+    # Once the service has forgotten an id, it may decide a request with this id again.
     window = min(WINDOW, configuration.limits.remembered_per_pool)
     again = None
     heads = _sealed_heads(arguments.verify_key, arguments.seal)

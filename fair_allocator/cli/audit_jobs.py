@@ -21,7 +21,7 @@ LONG: Final = 100_000
 """From so many records on, several processes are faster than one: each takes a second to start."""
 
 _GRAIN: Final = 1_000
-"""After so many records, a process tells how far it is."""
+"""After so many records, a process reports its progress."""
 
 _LOOK_SECONDS: Final = 0.2
 

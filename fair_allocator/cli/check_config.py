@@ -23,10 +23,10 @@ def add(subparsers: Subparsers) -> None:
         subparsers,
         "check-config",
         "check the configuration, and show what it guarantees",
-        "Shows for each pool the rule in force, by how many pulls an arm may ever fall short of\n"
-        "its entitlement, how long it may go without a pull, and what becomes of requests that\n"
-        "nobody can take. Warns of settings that make no sense together. Exits 78 if the\n"
-        "configuration cannot be served.",
+        "Shows four things for each pool: the rule in force, by how many pulls an arm may fall\n"
+        "short of its entitlement, how long an arm may go without a pull, and what happens to\n"
+        "requests that no arm can take. Warns of settings that make no sense together. Exits 78\n"
+        "if a service could not start with this configuration.",
         "check-config --config fair-allocator.toml",
         run,
     )

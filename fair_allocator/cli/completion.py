@@ -16,7 +16,7 @@ def add(subparsers: Subparsers) -> None:
     parser = add_command(
         subparsers,
         "completion",
-        "print a script by which your shell completes commands and options",
+        "print a script with which your shell completes commands and options",
         "Prints the script for a shell. The shells look for it here:\n"
         "  bash  ~/.local/share/bash-completion/completions/fair-allocator\n"
         "  zsh   _fair-allocator in a directory of $fpath\n"

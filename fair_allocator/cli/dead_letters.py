@@ -76,7 +76,7 @@ def add(subparsers: Subparsers) -> None:
         subparsers,
         "dead-letters",
         "list inputs that could not be used, and send them again",
-        "Inputs that could not be used are kept, with the reason and their bytes as they came.",
+        "The service keeps inputs that it could not use, with the reason and the original bytes.",
         "dead-letters list --reason unknown-pool",
     )
     actions = parser.add_subparsers(title="what", metavar="WHAT", required=True)
@@ -92,13 +92,13 @@ def add(subparsers: Subparsers) -> None:
     replay = add_command(
         actions,
         "replay",
-        "send them again, after what was wrong is put right",
-        "Sends the bytes of dead letters again to the topic they came from, keyed by their pool.\n"
-        "Each letter is sent at most once: with it, in one transaction, a record with the key\n"
-        '"replayed" and its offset is added to the dead-letters topic, and a letter named there\n'
-        "is left out. Do not run two at the same time. What is still wrong becomes a new dead\n"
-        "letter. Of an input too large for a letter the bytes are taken from where it came; if\n"
-        "they are gone, it is left out.",
+        "send them again, after you have fixed the cause",
+        "Sends the original bytes of dead letters again, to the topic they came from, with the\n"
+        "pool's name as the key. Each letter is sent at most once: in the same transaction, a\n"
+        'record with the key "replayed" notes its offset in the dead-letters topic, and later\n'
+        "replays skip it. Do not run two replays at the same time. An input that still cannot be\n"
+        "used becomes a new dead letter. If an input is too large for a letter, its bytes are\n"
+        "read from its topic. If they are gone, the letter is skipped.",
         "dead-letters replay --reason unknown-pool --pool tasks",
         run_replay,
     )

@@ -12,8 +12,8 @@ def add(subparsers: Subparsers) -> None:
         subparsers,
         "decline",
         "tell a running service that an arm does not take its assignment",
-        "Sends a decline, and says where it was recorded. Where the pool reassigns, the request\n"
-        "is decided again: `tail` shows for whom.",
+        "Sends a decline, and says where it was recorded. If the pool reassigns requests, the\n"
+        "service decides the request again, and `tail` shows the new arm.",
         "decline --pool tasks --id r1 --arm ann",
         run,
     )

@@ -48,11 +48,11 @@ def add(subparsers: Subparsers) -> None:
     parser = add_command(
         subparsers,
         "demo",
-        "see it at work, with another allocator beside it",
-        "Plays a hidden world against the service, which runs in a process of its own on a log\n"
-        "file, and shows beside it what LFG (in the plain world: UCB1 without quotas) would have\n"
-        "done with the same requests. Ends by itself or on Ctrl-C,\n"
-        "with the audit's verdict: exits 1 if a guarantee was broken.",
+        "watch the service at work, beside another allocator",
+        "Runs the service in a separate process on a log file, and sends it the requests of a\n"
+        "simulated world. Shows beside it what LFG (in the plain world: UCB1 without quotas)\n"
+        "would have done with the same requests. Ends by itself or on Ctrl-C with the verdict of\n"
+        "the audit. Exits 1 if a guarantee was broken.",
         "demo --scenario wireless --fast",
         run,
     )
@@ -60,8 +60,9 @@ def add(subparsers: Subparsers) -> None:
     option(
         "--scenario",
         choices=SCENARIOS,
-        help="which world to play: workers with skills, shifts and declines, users of a cell, or "
-        "workers who can take any task; crowd unless given, plain with --load-only",
+        help="which world to play: workers with skills, shifts and declines (crowd, the "
+        "default), users of a cell (wireless), or workers who can take any task "
+        "(plain, the default with --load-only)",
     )
     option("--requests", type=at_least(1), metavar="N", help="how many requests to play")
     option("--seed", type=int, default=SEED, help=f"determines the world; {SEED} unless given")
@@ -76,7 +77,7 @@ def add(subparsers: Subparsers) -> None:
     option(
         "--keep",
         action="store_true",
-        help="keep the log although there is no --log, and print its path",
+        help="keep the log even without --log, and print its path",
     )
     option("--plot", type=picture, metavar="PATH", help="where to draw the picture, .png or .svg")
     option("--no-plot", action="store_true", help="draw nothing")

@@ -24,9 +24,10 @@ def add(subparsers: Subparsers) -> None:
         subparsers,
         "export",
         "write the state of every pool to a file",
-        "Writes every pool with all it has learned and owes, its open requests and the ids it\n"
-        "remembers, as NDJSON with a checksum. Of a log that is served, each partition is as of\n"
-        "its last commit. `import` takes it into a new log, of any number of partitions.",
+        "Writes the state of every pool: what it has learned and owes, its open requests, and the\n"
+        "ids that it remembers. The file is NDJSON with a checksum. If a service is running, the\n"
+        "file has the state of each partition at its last commit. `import` takes it into a new\n"
+        "log with any number of partitions.",
         "export --config fair-allocator.toml --out pools.ndjson",
         run,
     )

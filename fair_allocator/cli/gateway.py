@@ -22,9 +22,9 @@ def add(subparsers: Subparsers) -> None:
         "gateway",
         "serve the HTTP API of a log, without deciding anything",
         "Takes requests over HTTP, appends them to the log, and answers when a service has\n"
-        "decided them. It keeps no state: any number of them may run, and each of them answers\n"
-        "for every pool.\n"
-        "Serves until SIGTERM, SIGINT or SIGHUP. What a gateway has acknowledged outlives it.",
+        "decided them. A gateway keeps no state: any number of gateways may run, and each of them\n"
+        "answers for every pool.\n"
+        "Serves until SIGTERM, SIGINT or SIGHUP. Acknowledged requests are safe in the log.",
         "gateway --config fair-allocator.toml",
         run,
     )

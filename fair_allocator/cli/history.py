@@ -30,10 +30,10 @@ def add(subparsers: Subparsers) -> None:
         subparsers,
         "history",
         "show what was changed in a pool, when, and by whom",
-        "Shows the changes of a pool in their order, from the assignments topic as far as it is\n"
-        "kept: epochs with what came into force, pauses, arms that sleep and wake, and removals.\n"
-        "Who is what the control says in its field `by`; nobody has checked it. Where every arm\n"
-        "stands is published again now and then: of these records only the first is shown.",
+        "Shows the changes of a pool in order, as far back as the assignments topic goes: epochs\n"
+        "with what came into force, pauses, arms that sleep and wake, and removals. The sender is\n"
+        "the field `by` of the control; nobody has checked it. The service repeats the standing\n"
+        "of all arms from time to time; this shows only the first of these records.",
         "history --pool tasks",
         run,
     )

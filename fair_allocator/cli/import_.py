@@ -23,10 +23,10 @@ def add(subparsers: Subparsers) -> None:
         subparsers,
         "import",
         "take the pools of an export into a new log",
-        "Takes the pools of an export into the configured log, which must be new; it may have\n"
-        "another number of partitions than the one exported. All is checked before anything is\n"
-        "written, and it happens as a whole or not at all. Inputs start anew, at offset 0; so\n"
-        "does the assignments topic, which is audited with --partial from then on.",
+        "Takes the pools of an export into the configured log. The log must be new, and may have\n"
+        "another number of partitions than the exported one. Everything is checked before\n"
+        "anything is written, and the import happens as a whole or not at all. All topics of the\n"
+        "new log begin at offset 0. From then on, audit this log with --partial.",
         "import pools.ndjson --config new.toml",
         run,
     )

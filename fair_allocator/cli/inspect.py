@@ -36,7 +36,7 @@ def add(subparsers: Subparsers) -> None:
     parser = add_command(
         subparsers,
         "inspect",
-        "show where the pools stand",
+        "show the state of the pools",
         "Shows the state of the shards as of their last commit, without disturbing a service that\n"
         "runs: every pool, or one pool with its arms and the requests that wait.",
         "inspect --pool tasks",

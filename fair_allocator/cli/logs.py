@@ -1,4 +1,4 @@
-"""The service's log lines, on standard error: one line per event that an operator cares about.
+"""The service's log lines, on standard error: one line per event that matters to an operator.
 
 Lines are text on a terminal and JSON otherwise. The service never logs a line per record.
 """

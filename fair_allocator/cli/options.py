@@ -30,7 +30,7 @@ class CheckFailed(FairAllocatorError):
 
 
 class BadUsage(FairAllocatorError):
-    """The arguments of a command make no sense."""
+    """The arguments of a command are not valid."""
 
     exit_code: ClassVar[int] = 2
 

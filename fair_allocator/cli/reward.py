@@ -12,8 +12,8 @@ def add(subparsers: Subparsers) -> None:
         subparsers,
         "reward",
         "tell a running service how well an assignment went",
-        "Sends a reward, and says where it was recorded. A reward counts once, however often it\n"
-        "is sent.",
+        "Sends a reward, and says where it was recorded. A reward counts once, even if it "
+        "is sent twice.",
         "reward --pool tasks --id r1 --value 0.8",
         run,
     )

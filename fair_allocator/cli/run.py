@@ -28,9 +28,9 @@ def add(subparsers: Subparsers) -> None:
         subparsers,
         "run",
         "serve: read requests, decide, write assignments",
-        "Serves until SIGTERM, SIGINT or SIGHUP, then writes a last snapshot and exits 0. Another\n"
-        "one exits at once and loses nothing: what was not committed is read again by the next\n"
-        "start.",
+        "Serves until SIGTERM, SIGINT or SIGHUP, then writes a last snapshot and exits 0. A\n"
+        "second signal ends the service at once. Nothing is lost: the next start reads again what\n"
+        "was not committed.",
         "run --config fair-allocator.toml",
         run,
     )

@@ -29,12 +29,12 @@ def add(subparsers: Subparsers) -> None:
     parser = add_command(
         subparsers,
         "seal",
-        "sign what was published so far",
-        "Reads the assignments topic, checks its hash chains, and signs where they end, with\n"
-        "Ed25519. With the public key, anyone can prove later (`audit --verify-key`) that\n"
-        "nothing was changed, dropped or inserted up to there. Keep the seals where those who\n"
-        "can write to the log cannot. Exits 1, and signs nothing, if a chain is broken or does\n"
-        "not go on from the seals that are in the file already.",
+        "sign the records published so far",
+        "Reads the assignments topic, checks its hash chains, and signs the ends of the chains\n"
+        "with Ed25519. With the public key, anyone can prove later (`audit --verify-key`) that\n"
+        "nothing was changed, dropped or inserted up to there. Keep the seals where people who\n"
+        "can write to the log cannot change them. If a chain is broken, or does not continue from\n"
+        "the seals in the file, exits 1 and signs nothing.",
         "seal --key seal.pem --out seals.ndjson --config fair-allocator.toml",
         run,
     )

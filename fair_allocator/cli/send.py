@@ -36,7 +36,7 @@ def add(subparsers: Subparsers) -> None:
         subparsers,
         "send",
         "send a request, a reward or a control, or a stream of them",
-        "Sends events to the log. They are checked first, and keyed by their pool.",
+        "Checks events and sends them to the log, with the name of their pool as the key.",
         "send request --pool tasks --id r1",
     )
     kinds = parser.add_subparsers(title="what", metavar="WHAT", required=True)

@@ -100,7 +100,7 @@ def _add_decline(kinds: Subparsers, run: Run) -> None:
         kinds,
         "decline",
         "tell that an arm does not take its assignment",
-        "Sends one decline. Where the pool reassigns, the request is decided again.",
+        "Sends one decline. If the pool reassigns requests, the request is decided again.",
         "send decline --pool tasks --id r1 --arm ann",
         run,
     )
@@ -118,9 +118,10 @@ def _add_control(kinds: Subparsers, run: Run) -> None:
         kinds,
         "control",
         "change a pool or some of its arms",
-        "Sends one control. configure lists all arms of a pool, or none to leave them as they\n"
-        "are. set-arm adds or changes the named arms and leaves all others as they are, such as\n"
-        "--action set-arm --arm eve=0.1 --tag latin. sleep and wake name arms without a quota.",
+        "Sends one control. With configure, name all arms of the pool, or no arm to keep the\n"
+        "present arms. With set-arm, name the arms to add or change; all others stay as they are,\n"
+        "such as --action set-arm --arm eve=0.1 --tag latin. With sleep and wake, name arms\n"
+        "without a quota.",
         "send control --pool tasks --action configure --arm ann=0.2 --arm bob=1/4 --tolerance 1",
         run,
     )

@@ -37,8 +37,8 @@ def _add_paper(kinds: Subparsers) -> None:
         "paper",
         "make Figures 2, 3 and 4 of the paper",
         "Writes paper.json, a CSV table and a picture (PNG, SVG) for each figure, and report.md,\n"
-        "which says what agrees with the paper. The same seed gives the same numbers, whatever\n"
-        "the number of processes.",
+        "which says what agrees with the paper. The same seed gives the same numbers, for any\n"
+        "number of processes.",
         "simulate paper --runs 20 --processes 2 --out paper",
         _paper,
     )

@@ -28,13 +28,13 @@ def add(kinds: Subparsers) -> None:
         "shortfall   the largest floor(entitled) - pulls of any worker after any request; a\n"
         "            worker is entitled to the quota of the slots of the requests it is there for\n"
         "gap         the most such slots in a row without a pull\n"
-        "regret      what the best who are there earn on average, less what those picked do\n"
-        "r-regret    regret less what the quotas cost a chooser who knows the means: it takes\n"
-        "            the best who are there, and gives a worker what is still lacking at the\n"
-        "            average price of a request in which others are better\n"
+        "regret      the mean reward of the best workers there, minus that of the picked ones\n"
+        "r-regret    regret minus what the quotas cost a chooser that knows the means. It takes\n"
+        "            the best workers there. Then it gives each worker the missing pulls, at the\n"
+        "            average price of the requests in which others are better\n"
         "least share the least served worker's pulls, of the slots it was there for\n\n"
-        "LFG and TSCSF-B let what a worker is owed grow in every request, there or not, as their\n"
-        "papers do. So at the same quota they aim at 1/P times as many pulls.",
+        "In LFG and TSCSF-B, as in their papers, the queue of a worker grows in every request,\n"
+        "even if the worker is not there. So at the same quota they aim at 1/P times the pulls.",
         "simulate crowd --rounds 10000 --plot crowd.png\n"
         "  fair-allocator simulate crowd --workers 20 --slots 3 --quota 1/50 --bank 2 --seeds 5",
         _run,
@@ -128,5 +128,5 @@ def _print_outcomes(outcomes: "Mapping[str, CrowdOutcome]", price: "Curve") -> N
     mean, se = end_of(price)
     print(
         f"shortfall and gap are the worst of {price.runs} runs, the others means; "
-        f"the quotas cost {mean:,.0f} (se {se:,.0f}) who knows the means"
+        f"the quotas cost {mean:,.0f} (se {se:,.0f}) if the means are known"
     )

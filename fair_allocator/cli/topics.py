@@ -23,11 +23,12 @@ def add(subparsers: Subparsers) -> None:
         subparsers,
         "topics",
         "check the topics on Kafka, or make them",
-        "Checks that the six topics exist with the same number of partitions, take records of\n"
-        "full size, and keep what has to be kept; that they have not grown since they were\n"
-        "served, and that inputs still hold what was not read; warns of what may be deleted too\n"
-        "early. With --create it first makes those that are missing, with log.partitions\n"
-        "partitions and kafka.replication copies. Exits 1 if the service would not start on them.",
+        "Checks the six topics: they must exist, have the same number of partitions, accept\n"
+        "records of full size, and keep their records as long as needed. They must not have grown\n"
+        "since they were first served, and the inputs must still hold all unread records. Warns\n"
+        "of records that may be deleted too early. With --create it first makes missing topics,\n"
+        "with log.partitions partitions and kafka.replication copies. Exits 1 if the service\n"
+        "would not start on these topics.",
         "topics --create --config fair-allocator.toml",
         run,
     )

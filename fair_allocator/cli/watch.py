@@ -28,10 +28,11 @@ def add(subparsers: Subparsers) -> None:
     parser = add_command(
         subparsers,
         "watch",
-        "show where the pools of a running service stand, live",
-        "Shows a table of the pools with the worst first: rounds, the worst shortfall beside what\n"
-        "is promised, requests that wait, arms that sleep. With --pool, or if there is only one\n"
-        "pool, the shares of its arms. Renewed until Ctrl-C; shown once without a terminal.",
+        "show the figures of the pools of a running service, live",
+        "Shows a table of the pools, the worst pool first: rounds, the worst shortfall and the\n"
+        "promised bound, requests that wait, arms that sleep. With --pool, or if there is only\n"
+        "one pool, also shows the shares of its arms. Refreshes the table until Ctrl-C; without a\n"
+        "terminal, shows it once.",
         "watch --pool tasks",
         run,
     )
@@ -40,7 +41,11 @@ def add(subparsers: Subparsers) -> None:
         "--search", default="", metavar="TEXT", help="show only pools whose names contain this"
     )
     parser.add_argument(
-        "--every", type=float, default=2.0, metavar="SECONDS", help="seconds between two looks (2)"
+        "--every",
+        type=float,
+        default=2.0,
+        metavar="SECONDS",
+        help="seconds between two refreshes (2)",
     )
     parser.add_argument("--once", action="store_true", help="look once")
     add_server(parser)

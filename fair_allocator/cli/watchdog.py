@@ -1,7 +1,7 @@
 """Watch the service's loop: stop it on signals, and end the process if the loop is stuck.
 
-A separate thread reads the signals, so that it can end even a loop that hangs in a system call. To
-end at once loses nothing, because a commit happens as a whole or not at all. (With at-least-once
+A separate thread reads the signals, so that it can end even a loop that hangs in a system call. An
+immediate end loses nothing, because a commit happens as a whole or not at all. (With at-least-once
 delivery, the published records may come twice.)
 """
 

@@ -1,4 +1,4 @@
-"""The client: ask a running allocator for arms over HTTP, and tell it how they did.
+"""The client: ask a running allocator for arms over HTTP, and send it their rewards.
 
 >>> with FakeAllocator({"tasks": ["ann", "bob"]}) as allocator:  # or Allocator("http://...")
 ...     task = allocator.assign("tasks")

@@ -1,4 +1,4 @@
-"""One call and its answer, with retries where they help; without a transport.
+"""One call and its answer, with retries if they help; without a transport.
 
 A *talk* is a generator. It yields steps: a `Call` to make or a `Pause` to take. The client executes
 each step and sends the outcome to the generator. At the end the generator returns its result. One
@@ -22,7 +22,7 @@ LONGEST_RETRY_AFTER: Final = 30.0
 
 BUSY: Final = 429
 FULL: Final = frozenset({"too-many-waiting", "too-many-requests", "no-memory"})
-"""Reasons of a 429 that is the request's answer; after any other one the client asks again."""
+"""With these reasons a 429 is the final answer; after any other 429 the client asks again."""
 AWAY: Final = frozenset({502, 503, 504})
 """Statuses of a server, or of a proxy in front of it, that cannot serve now."""
 
@@ -50,7 +50,7 @@ class Reply:
     headers: Mapping[str, str]
     """The headers, with names in lower case."""
     content: Any
-    """The parsed JSON, None if the body is no JSON."""
+    """The parsed JSON, None if the body is not JSON."""
 
     @classmethod
     def read(cls, status: int, headers: Mapping[str, str], body: bytes) -> "Reply":

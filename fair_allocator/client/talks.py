@@ -170,7 +170,7 @@ def _many(
     retries: Retries,
     wait: float | None = None,
 ) -> Talk[list[Result | AllocatorError]]:
-    """Send items; send those again that the server was too busy for."""
+    """Send items; send an item again if the server was too busy for it."""
     if len(items) > MOST_IN_BATCH:
         raise ValueError(f"a batch has at most {MOST_IN_BATCH:,} items, got {len(items):,}")
     results: dict[int, Result | AllocatorError] = {}

@@ -18,7 +18,7 @@ def brokers(value: str) -> str:
 
 
 def endpoint(value: str) -> str:
-    """Accept the address of an endpoint that is sent a secret: with TLS, or on this machine."""
+    """Accept the address of an endpoint that receives a secret: with TLS, or on this machine."""
     parts = urlsplit(value)
     if parts.username or parts.password:
         raise ValueError("must have no user name and no password in it")

@@ -42,7 +42,7 @@ _EXAMPLE_POOLS: Final = """
 [pools.tasks]
 tolerance = 0            # no arm ever falls short of its entitlement by a whole pull
 learner = "ucb1"         # or a table: { name = "ucb1" }
-reward_timeout = 86400   # seconds; without it a reward is waited for for ever
+reward_timeout = 86400   # seconds; without it, the pool waits for ever
 
 [pools.tasks.arms]       # minimum shares; the learner gives out the rest
 ann = 0.2
@@ -56,7 +56,7 @@ arms = { left = "1/3", right = "1/3" }
 
 def example() -> str:
     """Return a file with every default, commented out, and two pools."""
-    lines = ["# What is commented out is the default."]
+    lines = ["# Lines that are commented out show the defaults."]
     section: KeyPath = ()
     for setting in known_settings():
         if setting.place[0] == "pools":
@@ -203,6 +203,6 @@ def _warnings(settings: PoolConfiguration) -> Iterator[str]:
         if settings.reassign:
             yield 'reassign has no effect: only with requests = "any" is a request decided again'
     elif settings.reassign and settings.default_reward is not None:
-        yield "default_reward is not counted at the timeout: with reassign the request goes on"
+        yield "default_reward is not counted: with reassign the request goes to another arm"
     if settings.bank is not None and settings.rule == "none":
         yield 'bank promises nothing: with rule = "none" no arm is served because it is owed'

@@ -72,7 +72,7 @@ class KafkaSection(Section):
     tls_ca_file: str = ""
     """Authorities to trust, in PEM; by default the system's."""
     tls_certificate_file: str = ""
-    """The client's certificate, in PEM, where the broker asks for one."""
+    """The client's certificate, in PEM, if the broker asks for one."""
     tls_key_file: str = ""
     """The key of the client's certificate, in PEM."""
 

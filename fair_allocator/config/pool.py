@@ -64,15 +64,15 @@ class PoolConfiguration(PoolSettings):
     rule: Literal["auto", "max-deficit", "earliest-deadline", "none"] = "auto"
     """The rule that serves arms that are owed a pull; "none" guarantees nothing."""
     learner: _Learner = "ucb1"
-    """What fills the free rounds: a name, or a table with its name and parameters."""
+    """The learner that fills the free rounds: a name, or a table with its name and parameters."""
     reward_timeout: SpanOrNone = None
-    """Seconds of record time after which a reward is given up; "none" waits for ever."""
+    """Seconds of record time that the pool waits for a reward; "none": for ever."""
     default_reward: RewardOrNone = None
     """The reward counted at the timeout; "none" counts nothing."""
     requests: Literal["plain", "any"] = "plain"
     """What requests may ask for; with "any" they may name arms and slots, and arms may sleep."""
     bank: Annotated[Count | None, BeforeValidator(none)] = None
-    """How many pulls in advance count; limits every arm's longest wait. "none": all count."""
+    """The largest lead, in pulls, that counts for an arm; it limits waits. "none": any lead."""
     caps: dict[Name, Annotated[Share, BeforeValidator(_share)]] | None = None
     """Upper shares by arm: the learner does not choose an arm that has reached its cap."""
     max_open: Annotated[Count | dict[Name, Count] | None, BeforeValidator(none)] = None

@@ -45,7 +45,7 @@ class LogSection(Section):
     """Section ``log``."""
 
     kind: Literal["sqlite", "kafka", "confluent"] = "sqlite"
-    """What keeps the topics: a file, or Kafka through kafka-python or confluent-kafka."""
+    """Where the topics are: in a file, or on Kafka through kafka-python or confluent-kafka."""
     path: Annotated[Path, Field(strict=False), AfterValidator(_named_file)] = Path(
         "fair-allocator.db"
     )
@@ -98,7 +98,7 @@ class LimitsSection(Section):
     remembered_per_pool: Annotated[int, Field(ge=0)] = _SHARD.remembered_per_pool
     """Settled requests that a pool remembers, so that a repeat gets its first answer."""
     memory_bytes: Annotated[int, Field(ge=100_000)] | Literal["auto"] = "auto"
-    """Memory that requests may take in a partition; "auto" is a part of what the machine has."""
+    """Memory that requests may take in a partition; "auto" is a part of the machine's memory."""
     pools_per_shard: Count = _SHARD.pools_per_shard
     """Pools of one partition; beyond that, the service creates no pool on demand."""
     arms_per_pool: Count = _SHARD.arms_per_pool
@@ -122,13 +122,13 @@ class ObserveSection(Section):
     """Section ``observe``."""
 
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
-    """The address on which metrics, health and the page are served; "0.0.0.0" is everywhere."""
+    """The address on which metrics, health and the page are served; "0.0.0.0" means any."""
     port: Annotated[Annotated[int, Field(ge=0, le=65535)] | None, BeforeValidator(none)] = 9464
     """The port of that address; 0 takes any free one, "none" serves nothing."""
     port_required: bool = True
     """Whether the service ends with exit 78 if it cannot use the port; else it runs without it."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least severe log lines that the service writes to standard error."""
+    """The lowest level of the log lines that the service writes to standard error."""
     token: SecretStr = SecretStr("")
     """The bearer token for metrics and pools; if empty, clients need no token."""
     token_file: Annotated[Path | None, Field(strict=False), BeforeValidator(none)] = None
@@ -144,7 +144,7 @@ class ObserveSection(Section):
     max_clients: Count = 50
     """Pages that may watch at the same time."""
     max_connections: Count = 1_000
-    """Connections at the same time; a further one replaces the one idle or slow for longest."""
+    """Connections at the same time; for a further one, the server closes an idle or slow one."""
     hosts: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)] = ()
     """Host names that clients may use for the server, besides addresses; if empty, any name."""
 

@@ -18,7 +18,7 @@ learners   the learners: one file each, all with the same small interface
 among      which arms a learner may choose among
 kinetic    the highest of many moving lines
 draws      random numbers without a state
-quotas     shares and tolerances as fractions; numbers and texts read what users pass in
+quotas shares and tolerances as fractions; `numbers` and `texts` read what users pass in
 regret     regret, r-regret and the paper's bounds
 compiling  what mypyc must know about a class
 """

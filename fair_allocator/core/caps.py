@@ -43,7 +43,8 @@ def parse_caps(
     if not free and sum(shares.values()) < 1:
         total = readable(sum(shares.values(), Fraction(0)))
         raise InvalidPool(
-            f"caps sum to {total}, so some requests could go to nobody; raise some to 1 in sum"
+            f"caps sum to {total}, so no arm might be free for a request; raise some, so that they "
+            "sum to at least 1"
         )
     return shares
 

@@ -227,7 +227,7 @@ def _check_fairness(fairness: Mapping[str, Any], names: list[str]) -> None:
             parse_quota(quota, names[arm])
         except FairAllocatorError as error:
             raise InvalidState(f"fairness.wanted: {error}") from None
-    allowed, bound = list_in("fairness.terms", fairness["terms"][:2], 2)  # 0.1 wrote three
+    allowed, bound = list_in("fairness.terms", fairness["terms"][:2], 2)  # 0.1 wrote a third number
     floor = tolerance.numerator // tolerance.denominator
     whole_in("fairness.terms", allowed, floor, floor)
     whole_in("fairness.terms", bound, floor, MOST)

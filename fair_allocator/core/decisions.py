@@ -291,7 +291,7 @@ class Decisions(Rewards):
             request_id, names[arm], round, epoch, reason, propensity, False, tuple(others)
         )
 
-    # -- who could take it, for those who write it down ---------------------------------------
+    # -- the eligible arms, for callers that record them --------------------------------------
 
     def proposed_among(self) -> Among:
         """Return the arms that could take the last proposed request."""

@@ -4,12 +4,12 @@ The rule is earliest deadline, on the arms' own clocks. Let ``z = D - N - b`` be
 entitlement, minus its pulls, minus the bound, before a request that fills m slots. An eligible arm
 of quota r gets ``w = min(1, r m)`` more, so it has ``y = z + w``. It is owed if y is above 0.
 
-The *backlog* is what stays owed whichever arms this request serves. Each arm that is not eligible
-adds its z to it, if z is positive. Each eligible arm adds ``y - 1``, if this is positive. While the
-backlog is 1 pull or more, an arm is also owed if ``y + backlog >= 1``. So present arms are served
-ahead of time, and slots are free for the absent arms when they return. Owed arms are served in the
-order of their deadlines, counted in slots of their own. docs/theory.md proves that this keeps every
-safe state safe.
+The *backlog* is what stays owed, no matter which arms this request serves. Each arm that is not
+eligible adds its z to it, if z is positive. Each eligible arm adds ``y - 1``, if this is positive.
+While the backlog is 1 pull or more, an arm is also owed if ``y + backlog >= 1``. So present arms
+are served ahead of time, and slots are free for the absent arms when they return. Owed arms are
+served in the order of their deadlines, counted in slots of their own. docs/theory.md proves that
+this keeps every safe state safe.
 
 If a request names a few arms, only these are looked at. If it leaves a few arms out, the pool's
 clock moves for all arms, and only the arms left out are corrected. A heap has the arms with a

@@ -152,7 +152,9 @@ class Tournament:
 
 
 _Rank = tuple[float, int, int, int, int]
-"""Minus a value, its contestant, the node it won, and the range of nodes it is the best loser of.
+"""An entry of a search: minus a value, its contestant, the node that it won, and a path of nodes.
+
+The contestant is the best loser of the matches on this path.
 
 See `LineTournament._search`.
 """
@@ -183,7 +185,7 @@ class LineTournament:
     the error of rounding. `x` only grows; the constructor gets its first value.
 
     A champion that is found twice in a row *reigns*. It is taken out of the tree, and is compared
-    only with the best of the others. This costs O(1), however often its own line changes.
+    only with the best of the others. This costs O(1), even if its own line changes often.
 
     >>> race = LineTournament([(0.0, 3.0), (5.0, 2.0), (9.0, 0.0)], margin=1e-9, x=0.0)
     >>> [race.champion(float(x)) for x in range(7)]

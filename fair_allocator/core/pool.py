@@ -47,7 +47,7 @@ class Pool(Decisions):
     """Arms with guaranteed minimum shares, and a learner that chooses when no arm is owed.
 
     After every request, ``floor(entitled) - pulls`` of every arm is at most ``guarantee.bound``,
-    whatever the learner does. In a plain pool, an arm is entitled to its quota of all rounds. In
+    for any learner. In a plain pool, an arm is entitled to its quota of all rounds. In
     other pools, it is entitled to its quota of the slots of the requests that it was eligible for.
 
     Parameters

@@ -107,7 +107,7 @@ class Proposals:
     def _check(
         self, arms: Arms, among: Among, choice: Any, taken: set[int], good: list[Choice]
     ) -> None:
-        """Add a choice to the good ones, or count what is wrong with it."""
+        """Add a valid choice to `good`; count an invalid one as a fault."""
         is_pair = isinstance(choice, tuple) and len(choice) == 2
         said, chance = choice if is_pair else (choice, None)
         arm = whole(said)

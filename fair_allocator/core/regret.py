@@ -194,7 +194,7 @@ def _fair_ucb_r_regret(
 
 
 def _telling(gap: float, horizon: int) -> float:
-    """Return after how many pulls an arm is known to be worse than the best; 0 if it is not."""
+    """Return after how many pulls an arm is known to be worse than the best; 0 for a best arm."""
     return 8.0 * log(horizon) / gap / gap if gap else 0.0
 
 

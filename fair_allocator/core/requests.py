@@ -188,7 +188,7 @@ def _remade(clock: int, later: RewardOutcome | None, *fields: Any) -> Assignment
 
 REQUEST_BYTES: Final = 300
 PICK_BYTES: Final = 160
-"""What a request and each of its further arms take in memory, about, besides the request's id."""
+"""About how many bytes a request, and each of its further arms, takes besides the request's id."""
 
 _WIDE: Final = 10
 """Bytes of a character in an id that is not ASCII: four as text, up to four as UTF-8, and gaps."""

@@ -211,7 +211,7 @@ def _picked(first: Assignment, arm: str | Any | None) -> Assignment:
             return standing[0]
         raise InvalidReward(
             f"request {shown(first.request_id)} was given to {len(first.arms)} arms; "
-            "say by `arm` whose reward it is"
+            "name the arm in `arm`"
         )
     if type(arm) is not str:
         arm = parse_text(arm, "an arm's name", InvalidReward)

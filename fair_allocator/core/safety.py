@@ -40,8 +40,8 @@ def is_safe(lines: Sequence[Line]) -> bool:
 
     A *claim* is one pull that falls due. This looks at the claims of all arms in the order of their
     deadlines. The claims up to a deadline must not be more than the slots up to it. There are two
-    reasons to stop. First, the sum of the lines is at most ``backlog + load * j``; no claim can be
-    late once this stays below ``j + 1`` for all later j. Second, the claims repeat after a period,
+    reasons to stop. First, the sum of the lines is at most ``backlog + load * j``. Once this stays
+    below ``j + 1`` for all later j, no claim can be late. Second, the claims repeat after a period,
     the common denominator of the quotas, counted from when every arm has had a deadline.
 
     >>> is_safe([(0, 1, 2), (0, 1, 2)])

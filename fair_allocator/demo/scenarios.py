@@ -14,7 +14,7 @@ _NEW: Final = "vic wen xia yan"
 
 
 def _workers(seed: int, quotas: tuple[str, ...]) -> tuple[Arm, ...]:
-    """Return workers who have these quotas in turn.
+    """Return workers, who get these quotas in rotation.
 
     Accuracies are drawn from Beta(17, 7.25). Its 10, 50 and 90 % quantiles are 0.580, 0.707 and
     0.815, within 0.007 of the 0.58, 0.70 and 0.82 in published crowd data.
@@ -93,7 +93,7 @@ def wireless(seed: int, requests: int) -> World:
 
     Channels have Rayleigh fading, independent in every slot: the power is the mean signal-to-noise
     ratio (the skill, in dB) times an exponential. The rate is Shannon's, as a part of the radio's
-    maximum of 8 bit/s/Hz. Now and then a user is in the shadow, and cannot be reached.
+    maximum of 8 bit/s/Hz. Sometimes a user is in the shadow, and cannot be reached.
     """
     random = Random(f"wireless {seed}")
 

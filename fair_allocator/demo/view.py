@@ -277,7 +277,7 @@ def share_bar(ratio: float, width: int, *, kept: bool, ascii: bool = False) -> T
     block, mark, beyond = ("#", "|", ">") if ascii else ("▇", "┃", "▶")
     middle = width // 2
     filled = min(width, round(ratio * middle))
-    if not kept:  # must not reach the mark, however little is missing
+    if not kept:  # must not reach the mark, even if very little is missing
         filled = min(filled, middle - 1)
     text = Text(style=KEPT if kept else SHORT)
     cells = [block] * filled + [" "] * (width - filled)

@@ -1,7 +1,7 @@
 """The hidden worlds: the true properties of the arms, which no allocator knows.
 
 Every number is a function of (seed, request, arm). So if two allocators give the same request to
-the same arm, they see the same reward, whatever else they did.
+the same arm, they see the same reward.
 """
 
 from collections.abc import Callable, Iterable, Mapping

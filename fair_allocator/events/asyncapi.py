@@ -44,12 +44,12 @@ _WITHOUT_KEY: Final = (TickEvent, CheckpointEvent)
 
 _HEADERS: Final[Json] = {
     "type": "object",
-    "description": "Headers of a request that go on, unchanged, to what comes of it.",
+    "description": "Headers of a request that are copied unchanged to its answers.",
     "properties": {
         "traceparent": {"type": "string", "description": "W3C trace context."},
         "tracestate": {"type": "string", "description": "W3C trace context."},
-        "correlation-id": {"type": "string", "description": "Any id of the application's own."},
-        "correlation_id": {"type": "string", "description": "The same by another usual name."},
+        "correlation-id": {"type": "string", "description": "An id that the application chooses."},
+        "correlation_id": {"type": "string", "description": "The same, under another common name."},
     },
 }
 
@@ -63,7 +63,7 @@ _SENT: Final[dict[str, tuple[str, Models]]] = {
 }
 _RECEIVED: Final[dict[str, tuple[str, Models]]] = {
     "assignments": (
-        "The answers, and what an audit needs beside them. Read what is committed only.",
+        "The answers, and what an audit needs beside them. Read only committed records.",
         (
             AssignmentEvent,
             WaitingEvent,
@@ -80,7 +80,7 @@ _RECEIVED: Final[dict[str, tuple[str, Models]]] = {
 
 
 def asyncapi() -> Json:
-    """Return the document from the view of an application, which sends inputs and gets answers."""
+    """Return the document as an application needs it: it sends inputs and receives answers."""
     topics = _SENT | _RECEIVED
     models = [model for _, of_topic in topics.values() for model in of_topic]
     return {

@@ -37,7 +37,7 @@ Rate = Annotated[int, Field(ge=1, le=1_000_000_000)]
 class Input(Event):
     """An event that an application writes and the service reads."""
 
-    # Unknown fields are kept, so that `unmeant` can look at them.
+    # Unknown fields are kept, so that `unmeant` can check them.
     model_config = ConfigDict(extra="allow")
 
     extensions: dict[str, Any] | None = None
@@ -219,7 +219,7 @@ def _fields_checker(model: type[Input]) -> Callable[[bytes], dict[str, Any]]:
 
 check_request = _fields_checker(Request)
 check_reward = _fields_checker(Reward)
-"""Functions that read any request and any reward; `reading` is faster for the usual ones."""
+"""Functions that read any request and any reward; the module `reading` is faster for most."""
 
 REQUEST_FIELDS: Final = frozenset(Request.model_fields)
 REWARD_FIELDS: Final = frozenset(Reward.model_fields)

@@ -37,7 +37,7 @@ class Folded(Event):
 
 class _Published(Event):
     redelivered: Annotated[bool, Field(exclude=True)] = False
-    """True if this record may be a copy of one published earlier, which is equal except for this.
+    """True if this record may be a copy of an earlier one that is equal except for this field.
 
     Only at-least-once delivery makes copies.
     """
@@ -128,10 +128,10 @@ class StatedArm(Event):
 class EpochEvent(_Published):
     """What is in force in a pool from `round` on.
 
-    A complete statement names every arm, in `chunks` records one after the other. It opens a pool
-    and is repeated now and then, so that a reader can start there. Any other statement names only
-    the arms that joined or whose quota changed, and in `left` the arms that left. If nothing is
-    promised, `rule` is "none" and `bound` is null.
+    A complete statement names every arm, in `chunks` records one after the other. It opens a pool.
+    The service repeats it from time to time, so that a reader can start there. Any other statement
+    names only the arms that joined or whose quota changed, and in `left` the arms that left. If
+    nothing is promised, `rule` is "none" and `bound` is null.
     """
 
     type: Literal["epoch"] = "epoch"
@@ -261,7 +261,7 @@ class Refusal(StrEnum):
     TOO_MANY_REQUESTS = "too-many-requests"
     """The pool takes no more requests at this rate."""
     NO_MEMORY = "no-memory"
-    """The requests of the pool, or of all pools, take as much memory as they may."""
+    """The requests of the pool, or of all pools, already take all the memory that they may take."""
     WAITED_TOO_LONG = "waited-too-long"
     """The request waited for longer than the pool's wait_timeout."""
     NOBODY_LEFT = "nobody-left"

@@ -1,4 +1,4 @@
-"""The HTTP API: takes requests, rewards, declines and controls, and answers what was committed.
+"""The HTTP API: takes requests, rewards, declines and controls; answers after the commit.
 
 front      puts the parts together, and serves them as a part of an application
 operations what each path does

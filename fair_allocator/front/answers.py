@@ -35,7 +35,7 @@ class Answers:
     # -- on the server's thread ---------------------------------------------------------------
 
     def attach(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        """Complete futures on this event loop from now on; None when the loop ends."""
+        """Complete futures on this event loop from now on; pass None when the loop ends."""
         self._loop = loop
 
     def receipt(self) -> Receipt:
@@ -81,7 +81,7 @@ class Answers:
             asker.future.set_result(None)
 
     def release(self) -> None:
-        """Stop all waits for answers; requests under way still become durable or fail."""
+        """Stop all waits for answers; requests that were sent still become durable or fail."""
         with self._lock:
             waiters = [waiter for file in self._files.values() for waiter in file.waiters]
         for waiter in waiters:

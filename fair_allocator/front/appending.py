@@ -64,7 +64,7 @@ class Appender(LogThread):
         try:
             places = client.append_many([record for record, _ in items])
         except ValueError:
-            # One record is invalid, so nothing was appended. The others must not suffer for it.
+            # One record is invalid, so nothing was appended. Append the others without it.
             self._append_singly(client, items)
             return
         self.appends += 1

@@ -48,12 +48,14 @@ def parse(body: bytes) -> Any:
     Raises
     ------
     Problem
-        400 if the body is no JSON, or nested too deeply.
+        400 if the body is not JSON, or nested too deeply.
     """
     try:
         return from_json(body, allow_inf_nan=False)
     except ValueError as error:
-        raise Problem(400, f"the body is no JSON: {error}", reason=Refusal.NOT_JSON.value) from None
+        raise Problem(
+            400, f"the body is not JSON: {error}", reason=Refusal.NOT_JSON.value
+        ) from None
 
 
 class Reader:
@@ -127,7 +129,7 @@ class Reader:
         try:
             value = to_json(event).encode()
         except (ValueError, RecursionError):
-            raise _bad("the event holds a number or a text that no event can hold") from None
+            raise _bad("an event may not have such a number or text") from None
         try:
             check(event, value)
         except ValidationError as error:

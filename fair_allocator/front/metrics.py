@@ -1,8 +1,8 @@
 """The metrics of the API since this process started.
 
 ``fair_allocator_api_answers_total`` counts the answers by operation and status, and
-``fair_allocator_api_seconds`` says how long they took. The other metrics say how much is under way,
-and whether the log can be reached.
+``fair_allocator_api_seconds`` says how long they took. The other metrics say how much is in
+progress, and whether the log can be reached.
 """
 
 import time

@@ -302,7 +302,7 @@ class Operations:
         if self.in_flight + count > self._settings.max_in_flight:
             raise Problem(
                 429,
-                f"api.max_in_flight ({self._settings.max_in_flight:,}) events are under way",
+                f"api.max_in_flight ({self._settings.max_in_flight:,}) events are in flight",
                 reason="too-many-in-flight",
                 headers=answering.RETRY,
             )

@@ -193,7 +193,7 @@ class Streams:
             self._leave(stream, missed)
             if isinstance(error, OffsetGone):
                 raise Problem(
-                    410, "the log no longer holds what was missed", reason="gone"
+                    410, "the log no longer holds the missed records", reason="gone"
                 ) from error
             raise
         return response
@@ -225,7 +225,7 @@ def _is_assignment(record: Record) -> bool:
 
 
 class _EventStream(StreamingResponse):
-    """An answer that calls `leave` when it is over, however it ends."""
+    """An answer that calls `leave` when it is over, even after an error."""
 
     def __init__(self, events: AsyncIterator[bytes], leave: Callable[[], None]) -> None:
         super().__init__(events, headers={"content-type": CONTENT_TYPE})

@@ -1,8 +1,8 @@
-"""The interface between the allocator and the log that carries its records: the whole contract.
+"""The contract between the allocator and the log that carries its records.
 
 A log holds six topics, each with the same number of partitions. A topic's partition is a
 sequence of records. A record's *offset* is its place in this sequence. Offsets ascend, but not
-always by one: a log may use some up for itself. No offset is given twice, not even after trimming
+always by one: a log may use some offsets itself. No offset is given twice, not even after trimming
 or a restart.
 
 A *position* is the offset of the next record to read, one past the last record read. In an empty
@@ -20,13 +20,13 @@ transaction that has not been committed.
 
 A log may promise less, for lower latency: to deliver outputs *at least once* instead of exactly
 once. Then each partition commits by itself. A commit covers its journal records, its positions and
-its hint. It happens as a whole or not at all, and once. The log appends the output records after
+its hint. It happens once as a whole, or not at all. The log appends the output records after
 that, one by one, and completes them before the next commit of the partition begins. If a failure
 interrupts this, the owner of the partition appends all of them again before it commits anything
 else. It marks these copies with the function that the log was given (see `Mark`). So every output
 record belongs to a commit that happened, and copies of a record differ in nothing but the mark.
-Output records may also come late: a service that was thought dead may still append the outputs of
-a commit it made while it was alive.
+Output records may also come late: a service that was taken for dead may still append the outputs of
+its last commit.
 """
 
 from abc import ABC, abstractmethod
@@ -46,7 +46,7 @@ Headers = tuple[tuple[str, bytes], ...]
 """The headers of a record, in order: names and values. A name may come twice."""
 
 RECORD_BYTES: Final = 1_000_000
-"""Every log accepts records whose key and value together take this much. It may refuse more."""
+"""Every log accepts records with a key and value of this many bytes. It may refuse larger ones."""
 
 HEADERS_BYTES: Final = 16_384
 """Most bytes that the headers of a written record may take: names (in UTF-8) and values."""
@@ -161,11 +161,11 @@ class Ownership(Protocol):
         """
 
     def losing(self, partitions: Sequence[int]) -> None:
-        """Prepare to give up partitions: this is the last chance to commit for them.
+        """Prepare to give up partitions: commit for them now, because later commits fail.
 
         Only `Log.commit` may be called. The log calls `lost` next for those that go to another
-        owner. It says nothing more about those that stay. The next owner reads again what was
-        polled of a partition but not committed.
+        owner. It makes no further call for those that stay. The next owner reads the records again
+        that were polled but not committed.
         """
 
     def lost(self, partitions: Sequence[int]) -> None:
@@ -180,7 +180,7 @@ class Log(Closable):
     """
 
     may_be_away: ClassVar[bool] = False
-    """Whether a log that cannot be opened now may come up by itself: opening again makes sense."""
+    """Whether it makes sense to try again if the log cannot be opened now."""
 
     @property
     @abstractmethod
@@ -253,14 +253,14 @@ class Log(Closable):
     def send_ahead(self, outgoing: Sequence[Outgoing]) -> None:
         """Send output records early. The next commit appends them before its own records.
 
-        They travel while the service decides more. Readers see them once that commit has
-        happened. A poll before that commit drops them, and the service must then seek every
+        So the log receives them while the service decides more. Readers see them once that commit
+        has happened. A poll before that commit drops them, and the service must then seek every
         partition again, as after a failed commit.
 
         Raises
         ------
         CommitFailed
-            As `commit` does: the next commit could not have happened.
+            As in `commit`: the next commit would fail.
         """
 
     @abstractmethod
@@ -297,17 +297,16 @@ class Log(Closable):
         Raises
         ------
         CommitFailed
-            The commit may have happened or not: as a whole, or, where delivery is at least once,
-            as a whole for each partition. The journal and `committed` tell which, and later
-            nothing more of it happens. Seek every partition again before reading more of it, so
-            that nothing is skipped.
+            The commit may have happened or not: as a whole, or, if delivery is at least once, as a
+            whole for each partition. The journal and `committed` show which. This does not change
+            later. Seek every partition again before reading more of it, so that nothing is skipped.
         LogCorrupt, LogReadOnly
             Nothing of it happened, and trying again does not help.
         """
 
     @abstractmethod
     def trim_journal(self, partition: int, before: int) -> None:
-        """Delete an owned partition's journal records below a position; beyond the end, all.
+        """Delete an owned partition's journal records below a position. Beyond the end means all.
 
         This is not part of a transaction: trim only records that nobody needs any more.
         """
@@ -316,9 +315,9 @@ class Log(Closable):
     def behind(self) -> dict[tuple[str, int], int]:
         """Return the number of unread offsets of each input, in each partition that was sought.
 
-        The number is 0 exactly where all records were polled. Ends and positions alone do not tell
-        this: a log may use up offsets for itself after the last record. Where the number is above
-        0, it counts these offsets too.
+        The number is 0 exactly if all records were polled. Ends and positions alone do not show
+        this, because a log may use offsets itself after the last record. If the number is above 0,
+        it counts these offsets too.
         """
 
     @abstractmethod
@@ -335,7 +334,7 @@ class Follower(Closable):
     @property
     @abstractmethod
     def positions(self) -> Mapping[Place, int]:
-        """The position of each place: past all returned records and all that readers never see."""
+        """The position of each place, after returned and hidden records."""
 
     @abstractmethod
     def poll(self, timeout_seconds: float, limit: int) -> list[Record]:
@@ -394,7 +393,7 @@ class LogClient(Closable):
     ) -> Iterator[Record]:
         """Return committed records in order, from `start` up to but not including `stop`.
 
-        If left out, these are the partition's start and its end as of this call.
+        If left out, `start` is the partition's start, and `stop` is its end as of this call.
 
         Raises
         ------

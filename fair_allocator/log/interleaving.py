@@ -9,7 +9,7 @@ _timestamp = attrgetter("timestamp")
 
 
 def by_time(blocks: list[list[Record]]) -> list[Record]:
-    """Interleave blocks by time as far as their own order allows, controls before the rest.
+    """Interleave blocks by time, controls first; keep the order within each block.
 
     Callers must not rely on this order. It only makes earlier records mostly come first.
     """

@@ -28,7 +28,7 @@ def partition_for(key: bytes, partitions: int, partitioner: str = "murmur2") -> 
 
 
 def hash_named(partitioner: str) -> Callable[[bytes], int]:
-    """Return the hash behind a partitioner's name."""
+    """Return the hash function of a partitioner."""
     if partitioner not in _HASHES:
         known = ", ".join([*_HASHES, "none"])
         raise ConfigurationError(f"no partitioner is called {partitioner!r}, only {known}")

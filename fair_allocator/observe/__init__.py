@@ -6,10 +6,10 @@ tallies     the loop's own counts
 view        a copy of the pools as of a commit, taken by the loop itself between two steps
 figures     numbers worked out from a view: violations, shares, regret
 digest      a view with its figures
-selection   chooses the pools and arms with series of their own, where there are too many
+selection chooses the pools and arms with series of their own, if there are too many
 exposition  the text of `/metrics` about pools, made from the lines in `block`
 families    the counters, histograms and gauges of the loop, as Prometheus families
-health      whether the loop lives, and whether it serves
+health whether the loop is alive, and whether it serves
 history     the recent past of a few numbers, for the charts
 api         the JSON of the page
 pacing      how often a client may get an answer

@@ -48,7 +48,7 @@ class ClientWish:
 
     @classmethod
     def of(cls, parameters: Mapping[str, str]) -> "ClientWish":
-        """Read a query; raise `ValueError` if it makes no sense."""
+        """Read a query; raise `ValueError` if it is not valid."""
         known: Json = dict(parameters)
         for name in _NUMBERS:
             if name in known:

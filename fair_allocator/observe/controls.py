@@ -1,6 +1,6 @@
 """What the page needs to change a pool: whether it may, and what other quotas would cost.
 
-The changes themselves go through the HTTP API, as those of every other client.
+The page sends the changes through the HTTP API, like any other client.
 """
 
 import asyncio
@@ -98,11 +98,11 @@ class Controls:
         return True
 
     async def _price(self, request: Request) -> Response:
-        """Return what each arm's quota would cost, if some quotas were others."""
+        """Return what each arm's quota would cost, if some quotas were changed."""
         self._access.require(request, Right.CONTROL)
         changed = _quotas_in(await read_json(request))
         if self._waiting >= MOST_WAITING:
-            raise Problem(429, "too many prices are asked for", headers={"Retry-After": "1"})
+            raise Problem(429, "too many clients ask for prices", headers={"Retry-After": "1"})
         self._waiting += 1
         try:
             loop = asyncio.get_running_loop()
@@ -139,7 +139,7 @@ def _quotas_in(body: bytes) -> dict[str, Any]:
     try:
         content = from_json(body)
     except ValueError as error:
-        raise Problem(400, f"the body is no JSON: {error}") from None
+        raise Problem(400, f"the body is not JSON: {error}") from None
     quotas = content.get("quotas") if isinstance(content, dict) else None
     if not isinstance(quotas, dict):
         raise Problem(422, 'send {"quotas": {arm: quota}}', field="quotas")

@@ -27,7 +27,7 @@ class Digest:
 
 
 def urgency(each: PoolFigures) -> tuple[float, float, str, int]:
-    """Return the sort key of pools, the worst first; it changes rarely, so that the list is calm.
+    """Return the sort key of pools, the worst first; it changes rarely, so pools keep their places.
 
     The key is how far the worst arm is beyond the promise, then how close the peak came to it.
     """

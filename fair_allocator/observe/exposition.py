@@ -50,7 +50,7 @@ class PoolsText:
         return "".join(parts), len(figures) - len(limits)
 
     def _divide(self, shown: Collection[Key], by_partition: bool) -> None:
-        """Divide these pools into blocks: known pools stay in place, new ones go where is room."""
+        """Divide these pools into blocks: known pools keep theirs, new ones fill free places."""
         new = dict.fromkeys(shown)
         for block in self._blocks:
             for key in list(block.members):

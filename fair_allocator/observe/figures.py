@@ -215,7 +215,7 @@ def _own_clocks(pools: Sequence[PoolView], sizes: Integers, starts: Integers) ->
 def _entitled(
     pools: Sequence[PoolView], own: Integers, starts: Integers
 ) -> tuple[Integers, Floats]:
-    """Return each arm's entitlement, rounded down exactly, and as a float."""
+    """Return each arm's entitlement in two forms: rounded down exactly, and as a float."""
     columns: list[tuple[Integers, Integers, Integers]] = []
     alone = []
     for place, pool in enumerate(pools):

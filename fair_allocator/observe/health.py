@@ -1,4 +1,4 @@
-"""Answers for probes: whether the loop lives, and whether it serves."""
+"""Answers for probes: whether the loop is alive, and whether it serves."""
 
 import time
 from collections.abc import Callable
@@ -44,10 +44,10 @@ class Health:
         self._monotonic = monotonic
 
     def live(self) -> Verdict:
-        """Tell whether the loop turns and its steps succeed; a restore may take longer."""
+        """Tell whether the loop makes progress and its steps succeed; a restore may take longer."""
         observer = self._observer
         if self._monotonic() - observer.beat_at > self._stuck_seconds:
-            return Verdict(False, "the loop does not turn")
+            return Verdict(False, "the loop makes no progress")
         if self._without_success() > self._stuck_seconds and not observer.restoring_now:
             return Verdict(False, "no step has succeeded for too long")
         return Verdict(True, "ok")

@@ -71,13 +71,13 @@ POOL_METRICS: Final = (
         "fairness_violation_peak",
         "gauge",
         _POOL,
-        "Worst violation since the epoch in force began, at least 0; scrapes miss nothing of it.",
+        "Worst violation since the epoch in force began, at least 0; exact between scrapes.",
     ),
     Metric(
         "violated_epochs_total",
         "counter",
         _POOL,
-        "Epochs in which an arm was pulled that was short by more than promised, past ones too.",
+        "Epochs in which an arm was short by more than promised when it was pulled.",
     ),
     Metric(
         "fairness_tolerance",
@@ -97,24 +97,24 @@ POOL_METRICS: Final = (
         ("pool", "reason"),
         "Assignments of the pool, also to arms that have left, by reason: fairness or learner.",
     ),
-    Metric("pool_rewards_total", "counter", _POOL, "Rewards counted, for arms that have left too."),
+    Metric("pool_rewards_total", "counter", _POOL, "Rewards counted, also of arms that have left."),
     Metric(
         "pool_reward_sum_total",
         "counter",
         _POOL,
-        "Sum of the rewards counted, for arms that have left too.",
+        "Sum of the rewards counted, including arms that have left.",
     ),
     Metric(
         "regret_estimate",
         "gauge",
         _POOL,
-        "What the pulls lost against the best arm alone, with observed means for the true ones.",
+        "Reward lost compared with the best arm alone, at the observed means.",
     ),
     Metric(
         "r_regret_estimate",
         "gauge",
         _POOL,
-        "What the learner lost beyond the pulls that fairness demands, with observed means.",
+        "Reward the learner lost beyond the price of the quotas, at the observed means.",
     ),
     Metric(
         "r_regret_bound",
@@ -134,13 +134,13 @@ POOL_METRICS: Final = (
         "longest_gap_bound_slots",
         "gauge",
         _POOL,
-        "What the bank in force allows an arm of the smallest quota; missing without a bank.",
+        "Longest gap the bank allows for the smallest quota; missing without a bank.",
     ),
     Metric(
         "learner_faults_total",
         "counter",
         _POOL,
-        "Times the learner failed or chose what it must not, since the pool was restored.",
+        "Times the learner failed or chose a wrong arm, since the pool was restored.",
     ),
     Metric("arms", "gauge", _POOL, "Arms of the pool."),
     Metric(
@@ -165,7 +165,7 @@ POOL_METRICS: Final = (
         "oldest_waiting_timestamp_seconds",
         "gauge",
         _POOL,
-        "Since when the pool's oldest waiting request waits; missing while none does.",
+        "When the pool's oldest waiting request began to wait; missing if none waits.",
     ),
 )
 """Metrics of a pool over all its arms, only for the selected pools, see `pools_hidden`."""
@@ -191,7 +191,7 @@ STREAM_METRICS: Final = (
         "consumer_lag_seconds",
         "gauge",
         _PLACE,
-        "How far behind the time of the last folded record is, where there is more; 0 if not.",
+        "Age of the last folded record while there are more to read; 0 if all is read.",
     ),
     Metric(
         "decisions_total",
@@ -239,7 +239,7 @@ STREAM_METRICS: Final = (
         "expired_requests_total",
         "counter",
         ("reason",),
-        "Requests no longer waited for: timeout or too-many-open.",
+        "Requests whose reward no longer counts: timeout or too-many-open.",
     ),
     Metric(
         "snapshot_timestamp_seconds",
@@ -252,7 +252,7 @@ STREAM_METRICS: Final = (
         "snapshot_due_ratio",
         "gauge",
         ("partition",),
-        "What was journaled since the last snapshot over what makes the next one due at 1.",
+        "Amount journaled since the last snapshot; at 1 the next snapshot is due.",
     ),
     Metric(
         "request_memory_bytes",

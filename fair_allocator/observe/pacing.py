@@ -8,10 +8,10 @@ PART_OF_THE_TIME: Final = 0.02
 """The part of a processor that the answers to one client may take."""
 
 CREDIT_SECONDS: Final = 5.0
-"""How far a client may exceed that for a moment: a person clicks a few times, and then reads."""
+"""How far a client may exceed that for a moment, for a person who clicks a few times at once."""
 
 MOST_CLIENTS: Final = 1_000
-"""How many clients to remember before those without debt are forgotten."""
+"""With more clients than this, forget the clients that need not wait."""
 
 
 class Pacing:

@@ -30,13 +30,13 @@ MOST_ANSWERS: Final = 200
 """How many answers of a digest to keep. Without new digests, they must not fill the memory."""
 
 LONGEST_SECONDS: Final = 10.0
-"""The oldest that an expensive digest may become: an alert checks its age."""
+"""The highest age of an expensive digest. An alert checks this age."""
 
 EVENT_SECONDS: Final = 0.9
 """How old a digest may be for a page that gets one every second."""
 
 FRESH_SECONDS: Final = 0.25
-"""A digest younger than this is used again, however many clients ask."""
+"""A digest younger than this is used again, even if many clients ask."""
 
 MOST_OF_THE_TIME: Final = 0.02
 """The part of a processor that digests may take: an expensive digest is renewed less often."""

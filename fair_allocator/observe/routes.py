@@ -168,7 +168,7 @@ def _wish(request: Request) -> api.ClientWish:
     try:
         return api.ClientWish.of(_parameters(request.scope["query_string"].decode("latin-1")))
     except ValueError:
-        raise Problem(400, "the query makes no sense") from None
+        raise Problem(400, "the query is not valid") from None
 
 
 def _parameters(query: str) -> Mapping[str, str]:

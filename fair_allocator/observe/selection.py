@@ -1,4 +1,4 @@
-"""Choose a few of many things for series of their own, and keep the choice so that series last."""
+"""Choose a few of many things to have their own series; keep the choice, so that series last."""
 
 from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Generic, TypeVar

@@ -1,4 +1,4 @@
-"""Sends news to every watching page once a second, made for all pages in one go.
+"""Sends news to every watching page once a second; the news of all pages are made together.
 
 A page gets no new event before it has read its last one. The server cuts off a page that reads
 nothing for too long.

@@ -16,15 +16,15 @@ LATENCIES: Final = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0),
 )
-"""Upper bounds in seconds; the long ones show after a service was down."""
+"""Upper bounds in seconds; the long ones are for the time after a service was down."""
 
 COMMITS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 RESTORES: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
 FEW: Final = 64
-"""Up to so many values, counting one by one takes no longer than numpy. numpy also gives the
-interpreter away, and the thread of the HTTP server may keep it for some ms."""
+"""Up to so many values, counting one by one takes no longer than numpy. numpy also releases the
+interpreter, and the thread of the HTTP server may keep it for some ms."""
 
 
 class Histogram:

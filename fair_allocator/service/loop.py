@@ -31,7 +31,7 @@ Subscriber = Callable[[Sequence[Outgoing]], None]
 
 _LOSING_SECONDS: Final = 2.0
 _QUICK_BYTES: Final = 32 * 2**20
-"""Time for the snapshot when partitions are revoked, and how many bytes fit into this time."""
+"""Time for the snapshots when partitions are revoked, and how many bytes fit into this time."""
 
 _FOLDING_SECONDS: Final = 1.0
 """How long the service folds inputs before it commits."""
@@ -116,7 +116,7 @@ class Service:
         return [n for n, partition in self._owned.items() if partition.restored is None]
 
     def _has_tried(self) -> bool:
-        """Tell whether there was a commit of which the result is not known."""
+        """Tell whether there was a commit whose result is not known."""
         return any(partition.tried for partition in self._owned.values())
 
     # -- the loop -----------------------------------------------------------------------------

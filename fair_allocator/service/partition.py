@@ -72,7 +72,8 @@ class OwnedPartition:
         if shard.seq:
             log.seek(self.number, shard.offsets)
         else:
-            # No service has read these inputs yet. Begin at their start, which may be above 0.
+            # No service has read these inputs yet. Begin at their first offset, which may be above
+            # 0.
             shard.begin_at(log.seek(self.number, {}))
         self.restored = Restored(shard, snapshots)
         # What is in the journal was committed, even if the answer to the commit was lost.

@@ -1,10 +1,10 @@
-"""All pools of one partition: how inputs become decisions, and how decisions outlive a crash.
+"""All pools of one partition: how inputs become decisions, and how decisions survive a crash.
 
 settings    the settings of a shard
 hosting     the settings of a pool that its shard keeps
 hosted      a pool with its hosting, its open assignments and its waiting requests
 asked       a request as it was read, for deciding it later
-headers     which headers of a request its answers carry on
+headers which headers of a request are copied to its answers
 needs       expressions over the tags of arms
 table       the pools of a shard; only operations change them
 operations  every kind of change of the state, one small class each
@@ -16,7 +16,7 @@ controls    makes and changes pools
 shard       reads inputs
 outbox      the outgoing records
 chain       the hash chain over the published records
-snapshot    writes the whole state now and then, a part with each commit
+snapshot writes the whole state from time to time, a part with each commit
 restore     restores a shard from snapshot and journal
 """
 

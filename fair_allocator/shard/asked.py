@@ -9,7 +9,7 @@ from fair_allocator.log.base import Headers, Record
 _read_request: Final = read_request
 
 ASKED_BYTES: Final = 500
-"""What a kept request takes in memory, about, besides its value, its arms and its headers."""
+"""About how many bytes a kept request takes besides its value, its arms and its headers."""
 
 _KEPT: Final = frozenset(("request_id", "pool", "eligible", "needs", "slots"))
 """The fields that a decision looks at; the others may be large, and are in the value anyway."""
@@ -24,7 +24,7 @@ class Asked:
     offset, timestamp, key, value
         The fields of its record.
     headers
-        The headers that its answers carry on.
+        The headers that are copied to its answers.
     event
         The fields of the request that a decision looks at.
     """

@@ -19,7 +19,7 @@ from fair_allocator.log.base import Outgoing
 from fair_allocator.text import to_bytes, to_text
 
 BLOCK: Final = 4
-"""How many records are hashed at once. This costs about half as much as one by one.
+"""How many records are hashed at once. This costs about half as much as hashing them one by one.
 
 The records of an incomplete block go into the journal with every commit, so blocks are small.
 """

@@ -105,7 +105,7 @@ class Controlling(Deciding):
         )
 
     def _on_demand(self, name: str, request_bytes: int) -> HostedPool:
-        """Make a pool that a request of this size names and nobody has configured."""
+        """Make a pool from the template, for a request of this size that names a new pool."""
         if misrouted := self._is_misrouted(name, on_demand=True):
             raise Unusable(Refusal.UNKNOWN_POOL, misrouted)
         if self.settings.template is None:
@@ -204,7 +204,7 @@ class Controlling(Deciding):
         self._do(hosted.pool.name, Stood(position))
 
     def _stand_again(self, hosted: HostedPool, position: int) -> None:
-        """Publish the standing of every arm now and then, so that an audit can start there.
+        """Publish the standing of every arm from time to time, so that an audit can start there.
 
         With many arms, this happens less often.
         """

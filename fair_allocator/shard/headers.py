@@ -1,4 +1,4 @@
-"""Which headers of an input its answers carry on."""
+"""Which headers of an input are copied to its answers."""
 
 from typing import Final
 
@@ -7,8 +7,8 @@ from fair_allocator.log.base import Headers
 PASSED_ON: Final = frozenset(("traceparent", "tracestate", "correlation-id", "correlation_id"))
 """The header names of the W3C trace context, and two common names of a correlation id.
 
-Attributes of CloudEvents (`ce_id`, `ce_type` and so on) are not carried on, because they identify
-the request. An answer with the same `ce_source` and `ce_id` would count as a copy of the request.
+Attributes of CloudEvents (`ce_id`, `ce_type` and so on) are not copied, because they identify the
+request. An answer with the same `ce_source` and `ce_id` would count as a copy of the request.
 """
 
 VALUE_BYTES: Final = 2_048
@@ -16,7 +16,7 @@ VALUE_BYTES: Final = 2_048
 
 
 def passed_on(headers: Headers) -> Headers:
-    """Return the headers to carry on. If a name comes twice, the last value counts, as in Kafka.
+    """Return the headers to copy. If a name comes twice, the last value counts, as in Kafka.
 
     >>> passed_on((("ce_id", b"7"), ("traceparent", b"00-1"), ("traceparent", b"00-2")))
     (('traceparent', b'00-2'),)

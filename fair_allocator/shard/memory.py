@@ -4,11 +4,11 @@ Writers of requests decide how many requests are open, wait or are remembered, h
 are, and which pools are made on demand. All of this is counted. Pools that an operator configures
 are not counted: only their requests are.
 
-The limit is shared by a rule for shared buffers, the dynamic threshold: a pool may take at most as
-much as is left free. So one pool takes at most one half of the limit. If n pools take all they can,
-they leave an (n + 1)th part free for the others. Pools made on demand share three quarters of the
-limit by the same rule. Without their requests, they take at most one half of the limit: a new one
-is made only while they take at most twice what is free.
+The pools share the limit by a rule for shared buffers, the dynamic threshold: a pool may take at
+most as much as it leaves free. So one pool takes at most one half of the limit. If n pools take all
+they can, one part of n + 1 equal parts stays free for the others. Pools made on demand share three
+quarters of the limit by the same rule. Without their requests, they take at most one half of the
+limit: a new one is made only if they take at most twice as much as is free.
 
 The sums follow from the state alone, except that a retired pool counts with its compressed bytes.
 """
@@ -19,15 +19,15 @@ from fair_allocator.shard.hosted import HostedPool
 
 POOL_BYTES: Final = 8_000
 ARM_BYTES: Final = 500
-"""What a pool and each of its arms take, about, if it was made on demand."""
+"""About how many bytes a pool made on demand takes, and each of its arms."""
 
 MOST_BYTES: Final = 10_000
 MOST_A_BYTE: Final = 34
-"""What a request takes at most: its headers and parts, and so much for each byte of its value."""
+"""The most bytes of a request: for its headers and parts, and for each byte of its value."""
 
 
 class Memory:
-    """The bytes that the requests of a shard take, about.
+    """About how many bytes the requests of a shard take.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Memory:
         self.follow(hosted)
 
     def drop(self, hosted: HostedPool) -> None:
-        """Count a pool no longer."""
+        """Stop counting a pool."""
         self.taken -= hosted.counted
         if hosted.own_bytes:
             self.on_demand -= hosted.counted
@@ -64,7 +64,7 @@ class Memory:
         hosted.counted = 0
 
     def follow(self, hosted: HostedPool) -> None:
-        """Count what came and went in a pool since it was last counted."""
+        """Count the changes in a pool since it was last counted."""
         now = hosted.pool.footprint + hosted.kept_bytes + hosted.own_bytes
         more = now - hosted.counted
         self.taken += more
@@ -73,7 +73,7 @@ class Memory:
         hosted.counted = now
 
     def add_retired(self, size: int) -> None:
-        """Count a retired pool of this size; a negative one takes it away again."""
+        """Count a retired pool of this size; a negative size stops counting it."""
         self.taken += size
         self.on_demand += size
 
@@ -83,8 +83,8 @@ class Memory:
         return free - hosted.counted
 
     def room_for_pool(self, arms: int) -> int:
-        """Return how many bytes a request may take that makes a pool on demand."""
-        # The new pool takes its bytes, and its request then finds that many fewer free.
+        """Return how many bytes a request may take if it makes a pool on demand."""
+        # The bytes of the new pool are no longer free for its request.
         return self._free_on_demand() - self.pools // 2 - 2 * pool_bytes(arms)
 
     def _free_on_demand(self) -> int:

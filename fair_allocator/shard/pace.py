@@ -1,9 +1,9 @@
-"""The rate at which a pool takes requests: a bucket that leaks, counted in whole numbers."""
+"""The rate at which a pool takes requests: a leaky bucket, counted in whole numbers."""
 
 from typing import Final
 
 A_REQUEST: Final = 1_000
-"""What a request adds to the bucket, in thousandths: time is counted in milliseconds."""
+"""What a request adds to the bucket, in thousandths of a request, because time is in ms."""
 
 
 class Pace:
@@ -27,7 +27,7 @@ class Pace:
         self.at = at
 
     def is_full(self, clock: int) -> bool:
-        """Tell whether one more request at this time, in ms, is one too many."""
+        """Tell whether one more request at this time, in ms, would be too many."""
         return self._level(clock) + A_REQUEST > A_REQUEST * self.burst
 
     def take(self, clock: int) -> None:

@@ -41,7 +41,7 @@ class Journals(Protocol):
 
 
 Progress = Callable[[str], None]
-"""Called now and then with a text that says how far a restore is."""
+"""Called from time to time with a text that says how far a restore is."""
 
 
 @dataclass(slots=True)
@@ -181,7 +181,7 @@ def _apply(shard: Shard, entry: Entry, chain: str, covered: Mapping[int, int]) -
         shard.apply(entry, chain, covered)
     except WRONG as error:
         raise JournalBroken(
-            f"journal {shard.partition}: entry {entry.seq} says what cannot have happened: "
+            f"journal {shard.partition}: entry {entry.seq} is not possible: "
             f"{error!r}; restore the log from a backup, or import an exported state"
         ) from error
 

@@ -21,7 +21,7 @@ def each(dumped: str) -> Iterator[tuple[str, Any, str]]:
 
 
 def is_idle(state: Any) -> bool:
-    """Tell whether a state is of a pool on demand in which nothing falls due by itself."""
+    """Tell whether a state belongs to a pool on demand in which nothing will time out."""
     waits = state["clocks"] and state["reward_timeout"] is not None
     return bool(state["on_demand"]) and not waits and not state.get("waiting")
 

@@ -285,8 +285,8 @@ class PoolTable:
     def _first_due(self, clock: int) -> HostedPool | None:
         """Return the pool in which something is due first by `clock`, None if nothing is.
 
-        This corrects outdated entries that it meets. They must not influence what happens, or in
-        which order, because a restored shard does not have them.
+        This corrects outdated entries that it meets. These entries must have no effect on the
+        state, because a restored shard does not have them.
         """
         while self._due and self._due[0][0] <= clock:
             due, name = self._due[0]

@@ -27,7 +27,7 @@ def unusable(error: ValidationError) -> Unusable:
 
 
 def unreadable(record: Record, now: int, limit: int) -> Unusable:
-    """Return why a record cannot be read: it has no value, is too long, or from the future."""
+    """Return why a record cannot be read: it has no value, is too long, or is from the future."""
     if record.value is None:
         return Unusable(Refusal.NOT_JSON, "the record has no value")
     if len(record.value) > limit:

@@ -1,4 +1,4 @@
-"""Experiments: the paper's figures, instances of one's own, and the price of a quota.
+"""Experiments: the paper's figures, your own instances, and the price of a quota.
 
 policies   an instance (means, quotas) and the policies that are compared on it
 chance     the random numbers of a run, a function of (seed, run, round) alone

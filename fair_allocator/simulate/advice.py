@@ -1,4 +1,4 @@
-"""What quotas and a tolerance cost, before anything goes live.
+"""What quotas and a tolerance cost, computed before they are used in production.
 
 Rewards are played as 0 or 1 with the given means. This is the widest possible spread: with finer
 rewards, a learner learns at least as fast.
@@ -58,7 +58,7 @@ class Advice:
 
     @property
     def cheap_tolerance(self) -> int | None:
-        """The least tolerance of those tried with which quotas add at most 5 % to UCB1's regret."""
+        """The lowest tried tolerance at which quotas add at most 5 % to UCB1's regret."""
         fair, plain = self.by_tolerance["fair-ucb"], self.by_tolerance["ucb1"]
         for slack, cost in zip(fair.x, fair.mean, strict=True):
             if cost <= 1.05 * plain.mean[0]:

@@ -20,7 +20,7 @@ _ROOM: Final = 1 << 62
 _TICK: Final = 1000
 
 Tick = Callable[[int], None]
-"""A function that is called now and then with the number of new decisions."""
+"""A function that is called from time to time with the number of new decisions."""
 
 
 class PolicyRun(NamedTuple):

@@ -11,8 +11,8 @@ quotas. A worker who still lacks pulls gets them at an average price: the averag
 in which the worker is there and others are better. If all workers are always there, this is the
 paper's r-regret.
 
-r-regret can fall below 0. In a fair run it can, because a chooser who waits for cheap moments pays
-a little less. In an unfair run it can, because the run pays for less than the quotas demand.
+r-regret can fall below 0, for two reasons. A fair run may serve quotas at cheap moments, and so pay
+a little less than the price. An unfair run does not serve all that the quotas demand.
 """
 
 from collections.abc import Sequence

@@ -8,7 +8,7 @@ from fair_allocator.simulate.figures import LFGS, Curve, Figure, Paper
 from fair_allocator.simulate.policies import COST, Instance
 
 _SURE: Final = 4.0
-"""A difference of more standard errors is not chance (about 1 in 16,000 for each point)."""
+"""A larger difference, in standard errors, is not chance (about 1 in 16,000 for each point)."""
 
 _COMPARABLE: Final = 2.0
 """Two curves are called comparable within this factor."""

@@ -122,7 +122,7 @@ def _replay(log: Sequence[float], chance: np.random.Generator) -> Callable[[int]
 
 
 def true_mean(arm: ScenarioArm, log: Sequence[float]) -> float:
-    """Return the expected reward of a pull, which regret is measured by."""
+    """Return the expected reward of a pull. Regret is computed from it."""
     if arm.mean is not None:
         return arm.mean
     if arm.beta is not None:

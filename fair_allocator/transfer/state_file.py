@@ -146,7 +146,7 @@ def read(file: BufferedIOBase, name: str) -> StateFile:
             if data["checksum"] != digest.hexdigest():
                 raise DamagedExport(f"{name}: is damaged: its checksum is not that of its lines")
             if file.read(1) or len(pools) != count:
-                raise DamagedExport(f"{name}: is damaged: it should have {count:,} pools and end")
+                raise DamagedExport(f"{name}: is damaged: it should have exactly {count:,} pools")
             return StateFile(origins, pools, data["checksum"])
         digest.update(line)
         pools.append(_read_pool(data, origins, f"{name}:{number}"))

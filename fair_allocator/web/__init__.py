@@ -1,9 +1,9 @@
-"""One HTTP server on a thread of its own, for whatever is served; it knows nothing of pools.
+"""One HTTP server on its own thread, for any set of routes; it knows nothing of pools.
 
 server       accepts connections and serves them while a block runs
 connection   one connection: uvicorn's protocol with deadlines and a bound on every part
 headers      the headers of every answer
-crowd        all connections by what they wait for: which are too slow, and which make room
+crowd all connections by phase: which are too slow, and which to close to make room
 listening    the listening socket
 application  routes of several parts as one application: host check, body limit, headers, errors
 access       which rights a request has: by its token, or because the server needs no token

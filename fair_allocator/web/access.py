@@ -85,6 +85,6 @@ def _check_page(request: Request) -> None:
     headers = request.headers
     origin = headers.get("origin")
     if origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower():
-        raise Problem(403, "a page of another origin must not ask", reason="origin")
+        raise Problem(403, "a page of another origin may not use this server", reason="origin")
     if headers.get("sec-fetch-site", "none") not in _OWN_PAGES:
-        raise Problem(403, "a page of another site must not ask", reason="origin")
+        raise Problem(403, "a page of another site may not use this server", reason="origin")

@@ -55,8 +55,8 @@ Handler = Callable[[Request], Awaitable[Response]]
 class Part:
     """Routes, and the code that must run on the server's event loop while they are served.
 
-    The server enters `running` before the first request. When it leaves `running`, answers under
-    way should end: after `Bounds.end_seconds` the server breaks them off. `collectors` has the
+    The server enters `running` before the first request. When it leaves `running`, answers in
+    progress should end: after `Bounds.end_seconds` the server breaks them off. `collectors` has the
     metrics of this part, for the part that serves `/metrics`.
     """
 
@@ -81,7 +81,7 @@ class Application:
                 await stack.enter_async_context(part.running())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, whatever happens."""
+        """Answer a request, even if a handler fails."""
         started = False
 
         async def give(message: Message) -> None:
@@ -126,7 +126,7 @@ class Application:
             raise Problem(400, "there is more than one Host header")
         if not self._access.answers_to(hosts[0] if hosts else ""):
             # DNS rebinding: a foreign page lets its own name point to this server, to read from it.
-            raise Problem(421, "this server is not called by that name: see observe.hosts")
+            raise Problem(421, "this host name is not allowed: see observe.hosts")
         most = self._bounds.body_bytes if scope["method"] == "POST" else 0
         if int(length) > most or (chunked and not most):
             raise Problem(413, f"a body may have {most:,} bytes here")

@@ -26,9 +26,9 @@ class Bounds:
         keep a connection, so that they close it first and never send on a closing connection.
     linger_bytes, linger_seconds
         How much, and for how long, a client may go on sending after the last answer (the rest of
-        a refused body), so that the client still gets to read the answer.
+        a refused body), so that the client can still read the answer.
     end_seconds
-        Time for answers under way when the server ends.
+        Time for answers in progress when the server ends.
     """
 
     connections: int = 1_000

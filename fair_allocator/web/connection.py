@@ -1,10 +1,11 @@
 """One connection: uvicorn's protocol, with a deadline and a bound on everything a client does.
 
 uvicorn has no deadline for a request, and its timer of idle connections starts again with every
-byte. Here each connection is in the crowd's line for its phase, and the crowd ends slow ones.
+byte. Here each connection is in the crowd's queue for its phase, and the crowd ends slow ones.
 
 If a client sends a request before the previous one is answered, the connection ends after that
-answer. No client of ours pipelines, and a queue would let a client decide how much memory we use.
+answer. None of our clients sends requests ahead, and with a queue a client could decide how much
+memory we use.
 
 An answer that does not wait for the rest of the body says `Connection: close`. The server then
 reads and discards the rest for a while. To close a socket with unread data would reset the
@@ -39,7 +40,7 @@ _METHODS: Final = "GET, HEAD, POST"
 _LENGTHS: Final = (b"content-length", b"transfer-encoding")
 
 _MOST_COPIED: Final = 65_536
-"""The longest body to copy behind its head; to copy more costs more than a system call."""
+"""The longest body to copy into one buffer with its head; for more, a second call is cheaper."""
 
 
 class Connection(HttpToolsProtocol):
@@ -99,7 +100,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(Problem(405, headers={"Allow": _METHODS}))
         except httptools.HttpParserError:
             if not self._deaf:
-                self._refuse(self._refusal or Problem(400, "this is no HTTP request"))
+                self._refuse(self._refusal or Problem(400, "this is not an HTTP request"))
         if not self._is_answering() and not self._deaf:
             self._head_bytes += len(data)
             if self._head_bytes > self._bounds.head_bytes:
@@ -154,7 +155,7 @@ class Connection(HttpToolsProtocol):
             return
         if self._is_answering():
             self._deaf = True
-            raise ValueError("a request before the last one was answered")
+            raise ValueError("a new request came before the last one was answered")
         super().on_message_begin()
         self._in_head = True
         self._fields = self._fields_bytes = 0

@@ -1,8 +1,9 @@
-"""All connections by what they wait for: find those that are too slow, and make room.
+"""All connections by phase: find those that are too slow, and make room for new ones.
 
-There is one line for each phase. A connection joins the end of a line when it enters that phase, so
-the first of a line has waited longest. Deadlines and making room only look at the first, however
-many connections there are. A single byte moves no connection; only a complete part does.
+There is one queue for each phase. A connection joins the end of a queue when it enters that phase,
+so the first of a queue has waited longest. The crowd only looks at the first, even if there are
+many connections. A connection changes its phase only after a complete part, not after a single
+byte.
 """
 
 import logging
@@ -86,7 +87,7 @@ class Crowd:
         self._lines[Phase.HEAD][member] = self._monotonic()
 
     def move(self, member: Member, phase: Phase) -> None:
-        """Move a connection to a phase; if it is in that phase already, its time goes on."""
+        """Move a connection to a phase; if it is already in that phase, its time is not reset."""
         if member.phase is None or member.phase is phase:
             return
         del self._lines[member.phase][member]
@@ -121,7 +122,7 @@ class Crowd:
         try:
             member.expire()
         except Exception:
-            logger.exception("a connection that took too long is cut")
+            logger.exception("a connection that took too long was closed")
         if member.phase is phase:
             self._cut(member)
 

@@ -203,7 +203,7 @@ class _Serving:
             self._crowd.remove(connection)
 
     async def _end(self) -> None:
-        """Let answers under way end, then close all connections and cancel what is left."""
+        """Let answers in progress end, then close all connections and cancel the other tasks."""
         if self._state.tasks:
             await asyncio.wait(set(self._state.tasks), timeout=self._bounds.end_seconds)
         for connection in self._crowd:

@@ -33,7 +33,7 @@ _DIGEST: Final = "sha256:"
 
 
 class Right(StrEnum):
-    """What a client may do; no right includes another."""
+    """What a client may do. Each right stands alone: none includes another."""
 
     READ = "read"
     """See metrics, pools and assignments."""
@@ -65,13 +65,13 @@ def digest_of(secret: str) -> bytes:
 class Tokens:
     """All known tokens: those given by the caller, and those of a file.
 
-    If the file becomes unreadable or wrong, an error is logged and the old tokens stay valid, so
-    that a typing mistake locks no client out. An empty file removes all its tokens.
+    If the file cannot be read or is not valid, an error is logged and the old tokens stay valid. So
+    a typing mistake locks no client out. An empty file removes all its tokens.
 
     Raises
     ------
     ConfigurationError
-        If the file cannot be read, or one of its lines makes no sense.
+        If the file cannot be read, or one of its lines is not valid.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Tokens:
         try:
             self._known = self._given + _read(self._file)
         except ConfigurationError as error:
-            logger.error("%s; the tokens it had before are still good", error)
+            logger.error("%s; the tokens it had before are still valid", error)
         else:
             logger.info("read the tokens of %s again", self._file)
 

@@ -1,4 +1,4 @@
-"""From the configuration to what runs: the log, and the settings of service and shards."""
+"""Makes the log, and the settings of service and shards, from the configuration."""
 
 from fair_allocator.wiring.backends import (
     BACKENDS,

@@ -50,8 +50,8 @@ def log_name(configuration: Configuration) -> str:
 def open_log(configuration: Configuration, *, exactly_once: bool = False) -> Log:
     """Return the configured log as a service uses it. It is not opened yet.
 
-    With `exactly_once`, its commits are transactions over all partitions, even if the configuration
-    says otherwise.
+    With `exactly_once`, its commits are transactions over all partitions, even if another mode is
+    configured.
     """
     return backend_of(configuration).open_log(configuration, exactly_once=exactly_once)
 

@@ -1,4 +1,4 @@
-"""The log on Kafka from the configuration."""
+"""Makes the log on Kafka from the configuration."""
 
 from contextlib import closing
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""From the configuration to the settings of service and shards."""
+"""Makes the settings of service and shards from the configuration."""
 
 from typing import Any, Final
 

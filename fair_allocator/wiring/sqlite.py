@@ -1,4 +1,4 @@
-"""The embedded log from the configuration."""
+"""Makes the embedded log from the configuration."""
 
 from fair_allocator.config import Configuration
 from fair_allocator.log.sqlite import SqliteClient, SqliteLog

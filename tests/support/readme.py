@@ -70,3 +70,20 @@ def walk(python: str | Path, folder: Path) -> None:
         played(python, "-c", snippet.replace(_SHOWN_URL, url), folder=folder, variables=here)
         service.send_signal(signal.SIGTERM)
         assert service.wait(scaled(DEADLINE)) == 0
+
+
+def first_answer(python: str | Path, folder: Path) -> str:
+    """Do the first steps: serve the configuration that is named, and ask it by its curl command."""
+    (block,) = (block for block in blocks("bash") if "curl" in block)
+    served, asked = (
+        shlex.split(line.removesuffix(" &"))[1:]
+        for line in block.splitlines()
+        if " run " in line or line.startswith("curl ")
+    )
+    port = str(free_port())
+    arguments = [str(ROOT / word) if (ROOT / word).is_file() else word for word in served]
+    asked = [word.replace("localhost:9464", f"127.0.0.1:{port}") for word in asked]
+    said, here = folder / "said.txt", environment(FAIR_ALLOCATOR_OBSERVE__PORT=port)
+    with running([python, "-m", "fair_allocator", *arguments], said, here):
+        awaited(lambda: fetched(f"http://127.0.0.1:{port}/readyz"), "the service is ready", said)
+        return played("curl", *asked, folder=folder, variables=here)

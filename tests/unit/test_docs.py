@@ -1,6 +1,8 @@
 """The documentation says what is so: its snippets run, and its generated parts are current."""
 
+import json
 import re
+import shutil
 import sys
 from inspect import signature
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 from fair_allocator.core.learners import is_built_in, known_learners
 from scripts.configuration import page as configuration_page
 from scripts.rooms import figure
-from tests.support.readme import library_snippets, walk
+from tests.support.readme import first_answer, library_snippets, walk
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +39,13 @@ def test_the_snippet_of_a_pool_runs(name: str) -> None:
 
 def test_a_newcomer_reads_the_readme_in_a_few_minutes() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 1_500
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
+def test_the_first_answer_names_an_arm(tmp_path: Path) -> None:
+    answer = json.loads(first_answer(sys.executable, tmp_path))
+    assert (answer["pool"], answer["status"]) == ("crowd", "assigned")
+    assert answer["arm"] in set("ABCDEFGHIJKL")
 
 
 def test_the_five_minutes_walk_works(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from fair_allocator.events.inputs import controls
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
-ELSEWHERE = {"curl", "docker", "git", "kubectl", "sed"}
+ELSEWHERE = {"curl", "docker", "git", "kill", "kubectl", "pip", "python3.11", "sed"}
 """Programs that are not ours."""
 
 

@@ -1,8 +1,8 @@
 """The interface between a pool and its learner.
 
 A learner proposes arms for the slots that fairness leaves free. The pool tells it of every pull,
-both its own and the forced ones. A learner reads the pool's counts in `Arms`, and stores only what
-is not there. Even if it is wrong, slow or malicious, no arm loses its share.
+both its own and the forced ones. A learner reads the pool's counts in `Arms`, and stores only data
+that `Arms` does not have. Even if it is wrong, slow or malicious, no arm loses its share.
 """
 
 from collections.abc import Mapping, Sequence

@@ -101,7 +101,7 @@ class EXP3(Learner):
     """Choose a random arm with probability gamma, otherwise an arm in proportion to the weights.
 
     A reward x multiplies its arm's weight by ``exp(gamma x / (p k))``. Here p is the probability
-    with which this pull was chosen. So a late reward counts as much as one in time. A forced pull
+    with which this pull was chosen. So a late reward counts as much as an early one. A forced pull
     has p = 1, and so has a pull by another learner that gave no probability. An arm that joins gets
     the mean weight of the arms that stay.
 

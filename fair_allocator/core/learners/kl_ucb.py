@@ -46,8 +46,8 @@ class KLUCB(Watcher):
 
     An arm without observed or pending rewards comes first. Otherwise the mean is over the observed
     rewards, and it is 1 if rewards are pending and none was observed. ``n`` counts observed and
-    pending rewards. Ties go to the smallest ``n``, then to the lowest index. An arm of mean 1 has
-    q = 1 however often it is pulled. So the arms take turns until the first rewards arrive.
+    pending rewards. Ties go to the smallest ``n``, then to the lowest index. An arm of mean 1 has q
+    = 1, even after many pulls. So the arms take turns until the first rewards arrive.
 
     If several arms are wanted, it chooses the first ones in the same order.
     """

@@ -21,7 +21,7 @@ class Queues:
         self._lines: tuple[list[int], list[int]] = [], []
 
     def _quotas(self) -> Floats:
-        """Return the quotas in force. They can change long after `reshape`, so read them anew."""
+        """Return the quotas in force, read each time: they can change long after `reshape`."""
         lines = self._arms.slope, self._arms.unit
         if self._lines != lines:
             self._lines = lines[0].copy(), lines[1].copy()

@@ -2,12 +2,13 @@
 
 A commit first writes all that it will publish to the journal of each partition, in frames (see
 `frames`). The broker acknowledges each frame with its offset. If every frame lies *at its expected
-offset*, nobody claimed the partition before the commit was whole, and the commit counts for ever.
+offset*, nobody claimed the partition before the commit was complete. Then the commit counts for
+ever.
 Only then are its outputs published. The next commit begins when the broker has acknowledged them.
 So the next owner has at most one commit to publish again.
 
-The group's positions are stored now and then, for tools that watch the lag, and to say up to where
-everything is published. The journal is the truth.
+The group's positions are stored from time to time, for tools that watch the lag. They also say up
+to where everything is published. If they differ from the journal, the journal counts.
 """
 
 import logging
@@ -31,7 +32,7 @@ STORE_SECONDS: Final = 1.0
 
 
 class AtLeastOnce(Commits):
-    """Commits by writing ahead, and publishing what was written."""
+    """Makes commits: writes the records to the journal first, then publishes them."""
 
     def __init__(
         self, driver: Driver, settings: KafkaSettings, scanner: Scanner, partitions: int
@@ -86,8 +87,9 @@ class AtLeastOnce(Commits):
             self.ahead or outgoing or any(self.known.get(p) != each for p, each in after.items())
         )
         if not changes or began - self._polled_at > self._patience:
-            # After such a long silence the group may have evicted us. Then this store fails, which
-            # is good: our frames would be void, but would cost the owner a restore.
+            # After such a long silence the group may have evicted us. Then this store fails.
+            # Without it, our frames would be void, but the owner would have to restore because of
+            # them.
             self.store_now(wait=True)
         if not changes:
             return []

@@ -21,7 +21,7 @@ def claim(
     stored: Mapping[Place, Stored],
     mark: Mark,
 ) -> tuple[Committed, int]:
-    """Void what others may still write to a partition's journal; publish its last commit again.
+    """Make later journal records of former owners void; publish the partition's last commit again.
 
     Only the last commit can be unpublished, since the next one begins after its publication. This
     publishes it again, with `mark`, unless the group's positions (`stored`) say that it was

@@ -1,4 +1,4 @@
-"""Tells when this machine's clock is behind the brokers', where brokers give records their time."""
+"""Logs an error if this machine's clock is behind the brokers' clocks."""
 
 import logging
 import time
@@ -10,17 +10,17 @@ from fair_allocator.log.base import Record
 logger = logging.getLogger(__name__)
 
 APART_SECONDS: Final = 30.0
-"""How far clocks may be apart before it is told: the default of `limits.clock_skew_seconds`."""
+"""A larger difference of clocks is logged. It is the default of `limits.clock_skew_seconds`."""
 
 TELL_SECONDS: Final = 60.0
-"""How often it is told."""
+"""How often the difference is logged."""
 
 
 class Clocks:
-    """Compares this machine's clock with the time of records in `stamped`, the brokers' own.
+    """Compares this machine's clock with the brokers': records in `stamped` have the brokers' time.
 
-    A broker gives a record its time when it appends it. So if that time has not come here, the
-    clocks are apart, and no producer is to blame.
+    A broker gives a record its time when it appends it. So if that time is in the future here, the
+    clocks differ, and this is not the fault of a producer.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Clocks:
         self._tell_at = monotonic()
 
     def compare(self, blocks: Sequence[Sequence[Record]]) -> None:
-        """Look at the last record of each block; log an error if the clocks are apart."""
+        """Look at the last record of each block; log an error if the clocks differ."""
         stamps = [block[-1].timestamp for block in blocks if block[-1].topic in self._stamped]
         ahead = max(stamps, default=0) / 1000 - self._wall()
         if ahead > APART_SECONDS and self._monotonic() >= self._tell_at:

@@ -34,9 +34,9 @@ class Commits(ABC):
     is_joining
         True during a rebalance: the member id may have changed.
     is_replaced
-        True once another process has this instance's place: what is open may be that process's.
+        True once another process has this instance's place: an open transaction may belong to it.
     known
-        What was last committed for a partition, where that is certain.
+        What was last committed for a partition, if that is certain.
     journal_ends
         Where a partition's journal ends, provided that nobody else writes to it.
     passed
@@ -101,7 +101,7 @@ class Commits(ABC):
 
     @abstractmethod
     def drop(self) -> None:
-        """Close the connection at once, whatever is under way."""
+        """Close the connection at once, without waiting for a call in progress."""
 
     @abstractmethod
     def polling(self) -> None:
@@ -109,7 +109,7 @@ class Commits(ABC):
 
     @abstractmethod
     def store_now(self, *, wait: bool) -> None:
-        """Store the positions now: partitions may leave, or the journal is about to be trimmed."""
+        """Store the positions now, before partitions may leave or the journal is trimmed."""
 
     def send_ahead(self, outgoing: Sequence[Outgoing]) -> None:
         """Accept records ahead of the next commit."""
@@ -131,7 +131,7 @@ class Commits(ABC):
         return after
 
     def pass_over(self, positions: dict[Place, int]) -> set[int]:
-        """Move positions past records that readers never see, where all that was read is committed.
+        """Move positions past hidden records, if everything read before is committed.
 
         Returns the partitions for which the next commit has something new to store.
         """
@@ -167,8 +167,8 @@ class Commits(ABC):
     def prove_place(self, partition: int) -> dict[Place, Stored]:
         """Fail if the group has evicted or replaced this instance; return what it has stored.
 
-        It stores the same positions again. That changes nothing, and the group refuses it to
-        anyone who is not the current member.
+        It stores the same positions again. That changes nothing, and the group accepts it only from
+        the current member.
         """
         stored = self._stored(partition)
         if stored:
@@ -177,14 +177,15 @@ class Commits(ABC):
 
     def _claim(self, writer: Writer, partition: int) -> tuple[Committed, int]:
         """Take over a partition that was served in the mode "at_least_once" (see `claim`)."""
-        # The claim of an evicted instance would do no harm, but cost the owner a restore.
+        # The claim of an evicted instance would do no harm, but the owner would have to restore.
         stored = self.prove_place(partition)
         return claim(writer, self._scanner, self._settings.instance, partition, stored, self.mark)
 
     def _store_outside(self, stored: Mapping[Place, Stored], *, wait: bool) -> None:
         """Let the group store positions outside of any transaction."""
         if self.is_joining:
-            # We may have joined anew: some clients break when their own new membership fences them.
+            # We may have joined again: some clients break when the group refuses their old
+            # membership.
             raise DriverError(f"group {self._settings.group!r} is being rearranged")
         self.group.store(stored, wait=wait)
 

@@ -13,23 +13,23 @@ from fair_allocator.log.base import RECORD_BYTES, Headers, Outgoing, Record
 from fair_allocator.log.base import Place as Place  # a topic has our name here
 
 REQUEST_BYTES: Final = RECORD_BYTES + 48_576
-"""Room for a record of full size with its frame and headers. Brokers accept it by default."""
+"""The size of the largest record with its frame and headers. Brokers accept it by default."""
 
 READ_BYTES: Final = 4 * 2**20
 POLL_BYTES: Final = 2**19
 """Most bytes to fetch of a partition at once. Inputs fetch less, so that a flood in one of them
-does not hold up the others for long."""
+does not delay the others for long."""
 
 READ_WAIT_MS: Final = 3
 POLL_WAIT_MS: Final = 100
-"""How long a fetch waits for a record. A reader that turns to another place waits for its end."""
+"""How long a fetch waits for a record. A reader cannot change its place before the fetch ends."""
 
 TIME_REFUSED: Final = (
     "the broker refuses the time of records that were written just now: this machine's clock and "
     "the broker's are further apart than the topic's message.timestamp.after.max.ms; set the one "
     "that is wrong"
 )
-"""What to say when a broker finds our records too far ahead, or too old."""
+"""The message if a broker refuses records because their time is too far ahead, or too old."""
 
 Membership = Any
 """Proof of membership in a generation of the group; its type depends on the client library."""
@@ -111,7 +111,7 @@ class Appended(NamedTuple):
 
 
 class GroupListener(Protocol):
-    """Hears what the group decides. It is called during `GroupReader.poll` and must not raise."""
+    """Receives the decisions of the group, during `GroupReader.poll`. It must not raise."""
 
     def revoking(self) -> None:
         """Prepare to give up all places, though some may come back; commits still work."""
@@ -248,7 +248,7 @@ class Transactions(Protocol):
         """Commit the transaction."""
 
     def close(self) -> None:
-        """Close the connection at once, whatever is under way."""
+        """Close the connection at once, without waiting for a call in progress."""
 
 
 class Writer(Protocol):

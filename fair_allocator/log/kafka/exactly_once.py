@@ -2,7 +2,7 @@
 
 It uses the instance's own transactional id and the proof of membership in the generation that
 assigned the partitions. So it succeeds only while the group's coordinator regards this instance as
-their owner. An instance that was thought dead and comes back is refused.
+their owner. An instance that was taken for dead and comes back is refused.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -104,13 +104,13 @@ class ExactlyOnce(Commits):
         """Nothing to do: positions are a part of every commit."""
 
     def publish_rest(self) -> None:
-        """End the transaction that a failed commit left open: readers wait behind it."""
+        """End the transaction that a failed commit left open, because readers wait for its end."""
         if not self.is_replaced:
             with suppress(DriverError):  # the broker ends it after kafka.transaction_seconds
                 self._settled()
 
     def forget(self, partitions: Collection[int]) -> None:
-        """Forget partitions, and do not let their new owners wait for a transaction of ours."""
+        """Forget partitions, and end our transaction, so that new owners do not wait for it."""
         super().forget(partitions)
         if partitions:
             self.publish_rest()

@@ -1,11 +1,11 @@
 """The journal of the mode "at_least_once": each commit's records in frames that name their place.
 
 Without transactions a journal may hold records that do not count: those of a commit that its
-writer did not finish, and those of a writer that was thought dead and came back. So every record
+writer did not finish, and those of a writer that was taken for dead and came back. So every record
 is framed. Its key says at which offset its commit *begins*, and its number within the commit. If
 the record lies at another offset, somebody wrote in between, and the record is void. This holds for
-every reader, wherever it starts. A commit counts if all its frames lie at their offsets, up to the
-frame that ends it.
+every reader and every start position. A commit counts if all its frames lie at their
+offsets, up to the frame that ends it.
 
 A new owner of a partition first writes a *claim*. The claim has no content that counts. Its only
 purpose is to take up one offset: records that a former owner adds after it lie one too far and are
@@ -55,7 +55,7 @@ _NONE: Final = -1
 
 
 class Frame(NamedTuple):
-    """The place that a record's key states: its commit begins at `first`, it is `number` later."""
+    """The offset that a record's key states: `first`, where its commit begins, plus `number`."""
 
     kind: bytes
     first: int

@@ -1,4 +1,4 @@
-"""The identity of topics: one that is deleted and made again has its old name, but another id.
+"""The identity of topics: if a topic is deleted and made again, it has the same name but a new id.
 
 Positions in such a topic mean other records than before, so the service must not go on from them.
 Every commit stores the ids of all topics, as the metadata of a position of the group in the
@@ -62,7 +62,7 @@ def remade(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def told(topic: str) -> str:
-    """Return a message that a topic was made again, and what can be done."""
+    """Return a message that says that a topic was made again, and what to do."""
     if topic in OUTPUTS:
         return "was deleted and made again: what had been published there is gone"
     if topic == JOURNAL:

@@ -1,4 +1,4 @@
-"""Waiting for new topics: each partition is led by some broker, which may not know of it yet."""
+"""Waiting for new topics: the leader of a partition may not know of the partition yet."""
 
 import time
 from collections.abc import Iterable

@@ -60,7 +60,7 @@ MODES: Final[Mapping[str, type[Commits]]] = dict(
 )
 
 SLICE_SECONDS: Final = 0.05
-"""Longest wait within the client, so that the handler soon hears what the group decides."""
+"""Longest wait within the client, so that the handler soon learns what the group decides."""
 
 JOINING_SECONDS: Final = 0.005
 JOINING_LASTS: Final = 3.0
@@ -141,7 +141,7 @@ class KafkaLog(Owning):
 
     def _check_partitions(self) -> None:
         now, journal = self._partitions, self._settings.topics[JOURNAL]
-        # One partition normally tells. Look at all of them only if the number is not the wanted
+        # One partition is normally enough. Look at all of them only if the number is not the wanted
         # one: topics that have grown must not be mistaken for an outdated setting.
         some = now if self._wanted not in (None, now) else 1
         places = [(topic, p) for topic in (CARRIER, JOURNAL) for p in range(some)]
@@ -214,7 +214,7 @@ class KafkaLog(Owning):
             raise
 
     def _pass_over(self) -> None:
-        """Store how far there was nothing left to read: retention may delete up to there."""
+        """Store the positions up to which nothing is left to read: retention may delete so far."""
         self._passed_at = time.monotonic()
         if self._rearranging or self._assigned is not None:
             return
@@ -324,8 +324,8 @@ class KafkaLog(Owning):
             self._spoil()
             if not isinstance(error, DriverError | LogError):
                 raise
-            # During a rebalance we may have replaced ourselves: a client that the group forgot
-            # joins anew. If it was another process, the next poll tells.
+            # During a rebalance we may have replaced ourselves: if the group forgot a client, the
+            # client joins again. If it was another process, the next poll shows it.
             replaced = None if self._rearranging else self._replacement(error, partitions)
             if isinstance(error, NotPermitted) or (replaced is not None and self._is_rival()):
                 with reaching(self._settings):

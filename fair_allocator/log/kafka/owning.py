@@ -1,4 +1,4 @@
-"""Which partitions this instance owns: what the group decides, and how the service hears of it."""
+"""Which partitions this instance owns, as the group decides, and how the service learns of it."""
 
 import logging
 import time
@@ -102,14 +102,14 @@ class Owning(Log):
             if self._is_rival():
                 raise
             raise LogUnavailable(
-                f"replaced in group {self._settings.group!r}, joins it anew: perhaps {error}"
+                f"replaced in group {self._settings.group!r}, joins it again: perhaps {error}"
             ) from error
 
     def _is_rival(self) -> bool:
         """Tell whether another process took this instance's place in the group.
 
         There may be no such process: a coordinator that takes over from a dead one may not know
-        which member had the place last. So join anew: only a running rival replaces this instance
+        which member had the place last. So join again: only a running rival replaces this instance
         again.
         """
         lasting = max(RIVAL_SECONDS, RIVAL_SESSIONS * self._settings.session_seconds)
@@ -150,7 +150,8 @@ class Owning(Log):
             if lost:
                 self._handler.lost(lost)
         finally:
-            # Tell a spare instance that it owns nothing. An evicted one has to wait for the group.
+            # Tell a spare instance that it owns nothing. An evicted instance has to wait for the
+            # group.
             if gained or not (assigned or self._rearranging):
                 self._handler.gained(gained)
 

@@ -1,15 +1,16 @@
 """What the group stores for a partition: positions, and a hint in the metadata of one of them.
 
 The metadata of the carrier is the number of partitions, "=" or "-", and the hint. The number shows
-whether a topic has grown. "-" says that there is no position: the one beside it is only there
-because Kafka stores no metadata without one. In the mode "at_least_once" the number is followed by
-"~" and a journal position. All of this is as of that journal position, and everything up to there
-is published. This mode stores positions only now and then; the journal says what came after.
+whether a topic has grown. "-" says that there is no position. Kafka stores no metadata without a
+position, so the stored one has no meaning. In the mode "at_least_once" the number is followed by
+"~" and a journal position. The stored values belong to that journal position, and everything up to
+there is published. This mode stores positions only from time to time. The journal has everything
+later.
 
-A position is one past the last record that was read. After it may come offsets that readers never
-see, such as the end of the record's transaction. Retention deletes them with the record. Then the
-log starts beyond the position although nothing was missed. So the metadata of any position may
-say, by ">" and a number, up to where there was nothing to read.
+A position is one past the last record that was read. The offsets after it may be ones that readers
+never see, such as the end of the record's transaction. Retention deletes them with the record. Then
+the log starts beyond the position although nothing was missed. So the metadata of a position may
+have ">" and a number: up to this number there was nothing to read.
 """
 
 import re
@@ -77,7 +78,7 @@ def published_up_to(stored: Mapping[Place, Stored]) -> int:
 
 
 def by_transaction(stored: Mapping[Place, Stored]) -> bool:
-    """Tell whether the mode "exactly_once" stored this, which leaves nothing unpublished.
+    """Tell whether the mode "exactly_once" stored this; that mode leaves nothing unpublished.
 
     False if somebody moved positions by hand, or if there are none any more.
     """

@@ -72,7 +72,7 @@ def gone(settings: KafkaSettings, place: Place, position: int, why: str) -> Offs
 
 
 def held(place: Place, start: int, end: int) -> str:
-    """Return a message what a place holds and, for an input, what to do about lost records."""
+    """Return what a place holds, as a message; for an input, add what to do about lost records."""
     text = f"it holds those from {start} to {end}"
     if place[0] not in INPUTS:
         return text
@@ -148,7 +148,7 @@ class Scanner:
             time.sleep(MARKER_PAUSE_SECONDS)
 
     def stored(self, group: GroupReader, places: Sequence[Place]) -> dict[Place, Stored]:
-        """Return what the group has committed, asked for as one of its members.
+        """Return what the group has committed; ask as a member of the group.
 
         Positions may be pending in an open transaction. This waits for its end, as long as a
         broker may take to abort it. The clients themselves only report a timeout.
@@ -158,7 +158,7 @@ class Scanner:
             try:
                 return group.stored(places)
             except Unreachable as error:
-                self._admin.stored(places)  # raises where there is no connection
+                self._admin.stored(places)  # raises an error if there is no connection
                 if time.monotonic() > deadline:
                     raise DriverError(
                         f"the positions of group {self._settings.group!r} have been pending in a "

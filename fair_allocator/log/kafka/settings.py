@@ -17,7 +17,7 @@ DELIVERIES: Final = ("exactly_once", "at_least_once")
 """How often an answer may be seen; see `exactly_once` and `at_least_once`."""
 
 OAUTHBEARER: Final = "OAUTHBEARER"
-"""The mechanism by which a client shows a token that somebody else gave it."""
+"""The mechanism by which a client logs in with a token from a third party."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
@@ -29,7 +29,7 @@ class OAuth:
     Attributes
     ----------
     token_url, client_id, client_secret, scope
-        The endpoint that gives tokens to this client, and what the client says there.
+        The endpoint that gives tokens to this client, and the values that the client sends to it.
     ca_file
         The authorities that the endpoint's certificate is checked against; by default the system's.
     token_source
@@ -99,7 +99,7 @@ class KafkaSettings:
     bootstrap_servers
         ``host:port``, several with commas between them.
     topic_prefix
-        What the names of all six topics begin with.
+        The prefix of the names of all six topics.
     group
         The consumer group of all instances that share the work.
     instance
@@ -108,7 +108,7 @@ class KafkaSettings:
     delivery
         How commits are made: "exactly_once", or "at_least_once".
     transactional_id
-        The id of this instance's transactions at the broker; by default of group and instance.
+        The id of this instance's transactions at the broker; by default made of group and instance.
     session_seconds
         Time after which a silent instance counts as dead and its partitions go to others.
     transaction_seconds
@@ -150,7 +150,7 @@ class KafkaSettings:
 
 
 def default_instance(environ: Mapping[str, str] = os.environ) -> str:
-    """Return a name that a pod of a StatefulSet, or a machine, keeps over a restart.
+    """Return a name that a pod of a StatefulSet, or a machine, keeps after a restart.
 
     >>> default_instance({"HOSTNAME": "fair-allocator-3"})
     'fair-allocator-3'
@@ -160,7 +160,7 @@ def default_instance(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def longest_wait(transaction_seconds: float) -> float:
-    """Return how long the open transaction of a dead writer may hold up a reader.
+    """Return how long the open transaction of a dead writer may delay a reader.
 
     Its timeout ends it, and brokers check for timeouts every ten seconds.
     """

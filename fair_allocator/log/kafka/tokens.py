@@ -30,7 +30,7 @@ RETRY_SECONDS: Final = 5.0
 """How long to use a valid token before asking again after the endpoint failed."""
 
 _YEARS: Final = 10 * 365 * 86_400.0
-"""No token is valid for so long: such a time was given in milliseconds."""
+"""No token is valid for so long: an expiry so far away must be in milliseconds by mistake."""
 
 _REFUSALS: Final = (400, 401, 403)
 
@@ -58,7 +58,7 @@ class Tokens:
         Raises
         ------
         Unreachable
-            If there is no valid token, and no new one can be had.
+            If there is no valid token, and fetching a new one fails.
         """
         with self._lock:
             now, token = self._wall(), self._token
@@ -91,7 +91,7 @@ def tokens_of(oauth: OAuth) -> Tokens:
 
 
 def _of_function(source: str) -> Callable[[], Token]:
-    """Return what fetches tokens by the function at "module:function"."""
+    """Return a function that fetches tokens by calling "module:function"."""
     where = f"kafka.oauth_token_source {source!r}"
     module, _, name = source.partition(":")
     try:
@@ -118,8 +118,8 @@ def _of_function(source: str) -> Callable[[], Token]:
 
 
 def _of_endpoint(oauth: OAuth) -> Callable[[], Token]:
-    """Return what fetches tokens by the grant "client credentials" of OAuth 2 (RFC 6749, 4.4)."""
-    import httpx  # here: it takes long to load, and few need it
+    """Return a function that fetches tokens by "client credentials" of OAuth 2 (RFC 6749, 4.4)."""
+    import httpx  # imported here, because it takes long to load and few need it
 
     try:
         trusted = ssl.create_default_context(cafile=oauth.ca_file or None)

@@ -1,4 +1,4 @@
-"""Checks now and then that the topics are still those that were opened."""
+"""Checks from time to time that the topics are still those that were opened."""
 
 import logging
 import time

@@ -38,7 +38,7 @@ STAMPED: Final = {"message.timestamp.type": "LogAppendTime"}
 
 
 class Finding(NamedTuple):
-    """A remark about a topic; `wrong` if it keeps the service from starting."""
+    """A remark about a topic. If it is `wrong`, the service does not start."""
 
     topic: str
     wrong: bool
@@ -101,7 +101,7 @@ def noted_otherwise(stored: Mapping[Place, Stored], partitions: int) -> int | No
 
 
 def grown(was: int, now: int, journal: str) -> ConfigurationError:
-    """Return the error for topics whose partitions were changed under a journal."""
+    """Return the error for topics whose number of partitions changed after the journal began."""
     return ConfigurationError(f"{journal} {_grown(was, now)}")
 
 
@@ -164,7 +164,7 @@ def _about_losses(admin: Admin, stored: Mapping[Place, Stored]) -> Iterator[Find
     ends = admin.offsets(list(stored), Edge.END)
     for partition in sorted({partition for _, partition in stored}):
         here = {place: each for place, each in stored.items() if place[1] == partition}
-        # The other mode stores positions only now and then.
+        # The other mode stores positions only from time to time.
         certain, passed = by_transaction(here), passed_over(here)
         which = "position" if certain else "position (unless the journal is further on)"
         for topic, position in as_committed(here).offsets.items():
@@ -183,7 +183,7 @@ def stamped_by_brokers(settings: Mapping[str, Mapping[str, str]]) -> frozenset[s
 
 
 def require_keeping(settings: Mapping[str, Mapping[str, str]], names: Mapping[str, str]) -> None:
-    """Refuse topics with settings by which they lose records or do not accept them.
+    """Refuse topics whose settings make them lose or refuse records.
 
     Raises
     ------
@@ -227,7 +227,7 @@ def _about(topic: str, settings: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _about_retention(topic: str, settings: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield a remark on when inputs are deleted, even if unread."""
+    """Yield a remark on how soon inputs are deleted, even if unread."""
     loss = "loses them, and refuses to start"
     if settings["retention.ms"] != FOR_EVER:
         hours = int(settings["retention.ms"]) / 3_600_000

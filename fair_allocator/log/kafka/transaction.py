@@ -1,4 +1,4 @@
-"""The order within a transaction, on which "exactly once" rests."""
+"""The order within a transaction. "Exactly once" depends on this order."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,7 @@ def commit(
     A caller that stores no positions need not be a member of the group.
 
     After an error the writer must not be used again. Only a new writer, which ends the open
-    transaction, can tell what became of it.
+    transaction, can find out whether it was committed.
     """
     transactions.begin()
     return finish(transactions, outgoing, stored, membership)
@@ -29,7 +29,7 @@ def finish(
     stored: Mapping[Place, Stored],
     membership: Membership | None,
 ) -> list[int]:
-    """Do what `commit` does in a transaction that has begun, with records perhaps already sent."""
+    """Do what `commit` does in a transaction that has begun; some records may already be sent."""
     offsets = transactions.write(outgoing)
     # Store positions only after every record is written. The group refuses positions of former
     # members. But once it has accepted them, it does not stop the writer: records could still

@@ -12,7 +12,7 @@ def gone(name: str, topic: str, partition: int, offset: int, why: str) -> Offset
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Tell whether another user holds the database and will be done soon."""
+    """Tell whether another user holds the database, probably for a short time."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 

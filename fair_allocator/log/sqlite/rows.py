@@ -20,7 +20,7 @@ def mended(rows: list[Any]) -> list[Found]:
     """Return rows whose keys and values are bytes and whose timestamps are whole numbers.
 
     A text counts as its bytes, a number as its text, and an invalid time as the oldest. So such a
-    record is judged like any other, and does not block the records behind it.
+    record is checked like any other, and does not block the records after it.
     """
     if (
         _BYTES.issuperset(map(type, map(_value, rows)))
@@ -41,7 +41,7 @@ def mended(rows: list[Any]) -> list[Found]:
 
 
 def as_text(stored: bytes) -> str:
-    """Return a text of the file, whatever its bytes: SQLite itself does not check them."""
+    """Return a text of the file; its bytes may be invalid, because SQLite does not check them."""
     return stored.decode("utf-8", "surrogateescape")
 
 

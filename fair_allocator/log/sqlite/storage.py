@@ -25,7 +25,7 @@ BUSY_SECONDS: Final = 30.0
 """How long to wait for another's transaction; the longest one is a commit, some ms."""
 
 PAUSE: Final = 0.000_3
-"""Seconds between two attempts to get in: a short commit takes about as long."""
+"""Seconds between two attempts to get the lock: a short commit takes about as long."""
 
 JOURNAL_BYTES: Final = 16 * 2**20
 """Size to which the write-ahead log is cut after a large transaction; it is usually below 6 MB."""
@@ -63,7 +63,7 @@ class Storage(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Make room for another service; releasing twice does no harm."""
+        """Let another service use the log; releasing twice does no harm."""
 
     @abstractmethod
     def open(self, partitions: int | None) -> Store:
@@ -84,7 +84,8 @@ class File(Storage):
     """
 
     def __init__(self, path: Path, busy_seconds: float = BUSY_SECONDS) -> None:
-        # A later change of directory must not lead to another file, nor ":memory:" to none.
+        # After a change of directory, the path must still name this file; ":memory:" is a file,
+        # too.
         self.path = os.path.abspath(path)
         self._busy_seconds = busy_seconds
         self._lock: int | None = None
@@ -188,7 +189,7 @@ def _bell_of(path: str) -> Bell:
 
 
 class _Turnstile(Door):
-    """Lets the writers of a file in one after the other.
+    """Gives the writers of a file their turns, one after the other.
 
     With SQLite alone, waiters poll, and a writer that appends in a tight loop always wins. Once a
     service waited for seconds. So a writer first takes the turnstile (a lock on a file of its own),

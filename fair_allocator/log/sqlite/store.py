@@ -62,7 +62,7 @@ CREATE TABLE records (
 _OFFSET: Final = (1 << OFFSET_BITS) - 1
 
 _value, _packed = itemgetter(3), itemgetter(4)
-_new = tuple.__new__  # makes a Record, whose own constructor is a Python function
+_new = tuple.__new__  # makes a Record, because its own constructor is slower
 
 _ROWS: Final = 25
 _INSERT: Final = "INSERT INTO records VALUES (?, ?, ?, ?)"
@@ -83,7 +83,7 @@ Row = tuple[str, int, bytes | None, bytes | None, Headers, int]
 
 
 class Stream(NamedTuple):
-    """One topic's partition: what it holds, and how far it was dealt with."""
+    """One topic's partition: which records it holds, and up to where they are committed."""
 
     start: int
     next: int
@@ -91,7 +91,7 @@ class Stream(NamedTuple):
 
 
 class Door:
-    """The way to a database that only this process can reach.
+    """Access to a database that only this process can reach.
 
     Attributes
     ----------
@@ -117,11 +117,11 @@ class Door:
         self.connection.execute("BEGIN IMMEDIATE")
 
     def close(self) -> None:
-        """Release what only this user has needed."""
+        """Release what only this user needed."""
 
 
 class Store:
-    """The log's tables behind a door, for any number of threads.
+    """The log's tables, reached through a `Door`; any number of threads may use it.
 
     It creates them with `partitions` if there are none. Otherwise the number must be the same, and
     None accepts any.
@@ -397,7 +397,7 @@ class Store:
         return Record(topic, partition, id - base, key, value, timestamp, headers)
 
     def scan(self, topic: str, partition: int, start: int, stop: int) -> Iterator[Record]:
-        """Yield records of a range that exists, holding the connection only now and then."""
+        """Yield records of a range that exists; release the connection between reads."""
         while start < stop:
             records = self.read(topic, partition, start, stop)
             yield from records

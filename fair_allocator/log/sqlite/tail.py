@@ -61,7 +61,7 @@ class Tail:
         if version == self._seen_all_at:
             return []
         ends = self._store.ends(self._topics)
-        # A place that was served goes to the end of the line, so that a small limit is fair.
+        # A place that was served goes to the end of the queue, so that a small limit is fair.
         line = [name for name, position in self.positions.items() if position < ends[name]]
         if not line:
             self._seen_all_at = version
@@ -85,7 +85,7 @@ class Tail:
 
 
 def _shares(backlog: Mapping[Place, int], limit: int) -> dict[Place, int]:
-    """Divide the limit evenly; the rest that short backlogs leave goes to the longer ones."""
+    """Divide the limit evenly; if short backlogs leave a rest, it goes to the longer ones."""
     shares = dict.fromkeys(backlog, 0)
     for rank, name in enumerate(sorted(backlog, key=backlog.__getitem__)):
         shares[name] = min(backlog[name], -(-limit // (len(backlog) - rank)))

@@ -23,7 +23,7 @@ _value = attrgetter("value")
 
 
 def cost(records: Iterable[Record | Outgoing]) -> int:
-    """Return how much the log grows by records, roughly, in bytes."""
+    """Return about how many bytes these records add to the log."""
     values = [*map(_value, records)]
     return ROW_BYTES * len(values) + sum(map(len, filter(None, values)))
 
@@ -60,8 +60,8 @@ class Trimmer:
     def step(self, grown: int, now: int) -> None:
         """Trim a little, within a transaction; `grown` is the log's growth since the last step.
 
-        The work is proportional to it. So a large backlog never holds up a commit, yet the file
-        stops growing.
+        The work is proportional to this growth. So a large backlog never delays a commit, and the
+        file still stops growing.
         """
         budget = 2 * grown + SPARE_BYTES
         visited = list(islice(self._round, VISITS))

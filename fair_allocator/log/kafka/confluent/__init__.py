@@ -1,4 +1,4 @@
-"""The adapter of confluent-kafka, which builds on librdkafka: faster, but a binary to install.
+"""The adapter of confluent-kafka. It uses librdkafka, so it is faster, but it is not pure Python.
 
 Callbacks run during the calls of this room, on the calling thread.
 """
@@ -42,7 +42,7 @@ FIRST_WAIT_SECONDS: Final = 0.05
 def _token(
     tokens: Tokens, extensions: Mapping[str, str], _setting: str
 ) -> tuple[str, float, str, Mapping[str, str]]:
-    """Return the token as the client wants it: with its end, no principal, and extensions."""
+    """Return the token in the client's form: token, expiry, no principal, and extensions."""
     token = tokens.current()
     return token.text, token.expires_at, "", extensions
 
@@ -59,7 +59,7 @@ class Confluent:
             "bootstrap.servers": settings.bootstrap_servers,
             "client.id": f"fair-allocator-{settings.instance}",
             "socket.timeout.ms": milliseconds(settings.request_seconds),
-            "reconnect.backoff.ms": 20,  # half of it, it waits before a second connection
+            "reconnect.backoff.ms": 20,  # the client waits for half of it before a reconnect
             "reconnect.backoff.max.ms": 500,
             "security.protocol": security.protocol,
             "logger": logger,
@@ -115,7 +115,7 @@ class Confluent:
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "error",  # a position that is gone is never skipped
                 "enable.auto.commit": False,
-                "enable.partition.eof": True,  # the one way to see past control records
+                "enable.partition.eof": True,  # the only way to see positions after control records
             }
             | {key.replace("_", "."): value for key, value in more.items()}
         )
@@ -123,7 +123,7 @@ class Confluent:
     def reader(self) -> Reader:
         with translated():
             consumer = self._consumer(
-                self._settings.group,  # which it does not join, but whose coordinator it asks for
+                self._settings.group,  # it does not join this group, but asks for its coordinator
                 max_partition_fetch_bytes=READ_BYTES,
                 fetch_wait_max_ms=READ_WAIT_MS,
             )
@@ -132,7 +132,7 @@ class Confluent:
     def tailer(self, positions: Mapping[Place, int]) -> Tailer:
         with translated():
             consumer = self._consumer(
-                self._settings.group,  # which it does not join
+                self._settings.group,  # it does not join this group
                 max_partition_fetch_bytes=POLL_BYTES,
                 fetch_wait_max_ms=POLL_WAIT_MS,
             )
@@ -147,7 +147,7 @@ class Confluent:
                 session_timeout_ms=milliseconds(settings.session_seconds),
                 heartbeat_interval_ms=milliseconds(settings.session_seconds / 10),
                 max_poll_interval_ms=milliseconds(settings.rebalance_seconds),
-                partition_assignment_strategy="range",  # inputs side by side
+                partition_assignment_strategy="range",  # the same partitions of all inputs
                 max_partition_fetch_bytes=POLL_BYTES,
                 fetch_wait_max_ms=POLL_WAIT_MS,
             )
@@ -161,7 +161,7 @@ class Confluent:
                 "acks": "all",
                 "enable.idempotence": True,
                 "message.max.bytes": REQUEST_BYTES,
-                "linger.ms": 5,  # while a transaction is put together; a flush does not wait
+                "linger.ms": 5,  # while a transaction collects records; a flush does not wait
                 "retry.backoff.ms": 1,
                 "retry.backoff.max.ms": 2,
             }

@@ -152,7 +152,8 @@ class Admin:
             for at, future in asked.items()
         }
         if any(offset < 0 for offset in found.values()):
-            # If a broker does not answer in time, the client returns a special number, no error.
+            # If a broker does not answer in time, the client returns a special number and not an
+            # error.
             why = "no broker said in time where partitions start or end"
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, why))
         return found

@@ -26,7 +26,7 @@ class GrowingLimit:
     """The time limit of a call: short at first, doubled after each call that took longer.
 
     So a call that never returns is given up soon, and a slow cluster still gets enough time: while
-    calls take long, the limit stays above what they take.
+    calls take long, the limit stays above the time that they take.
     """
 
     def __init__(self, least: float, most: float) -> None:
@@ -64,7 +64,7 @@ class BoundedCalls:
                 self._done.put(None)
 
     def call(self, what: str, ask: Callable[..., Any], *arguments: Any, limit: float) -> None:
-        """Make a call that has a limit of its own; raise what it raises.
+        """Make a call that has its own limit; raise the error that it raises.
 
         Raises
         ------

@@ -84,12 +84,12 @@ def translated() -> Iterator[None]:
     except KafkaException as error:
         raise as_error(error.args[0]) from error
     except SystemError as error:
-        # The client failed for good. It raises that out of the next callback, whichever it is.
+        # The client failed for good. It raises this error in the next callback of any kind.
         cause = error.__cause__
         if isinstance(cause, KafkaException):
             raise as_error(cause.args[0]) from error
         raise DriverError(str(error)) from error
-    except RuntimeError as error:  # closed, or out of its order
+    except RuntimeError as error:  # the client is closed, or a call came in the wrong order
         raise DriverError(str(error)) from error
 
 

@@ -33,7 +33,7 @@ _PASSING: Final = (
     KafkaError._MAX_POLL_EXCEEDED,
     KafkaError._TRANSPORT,
 )
-"""Errors from which a consumer recovers by itself, or which a rebalance follows."""
+"""Errors after which a consumer recovers by itself, or a rebalance follows."""
 
 
 _JOINED_SECONDS: Final = 2.0
@@ -81,7 +81,7 @@ class _Source:
             _, stamp = message.timestamp()
             headers = _headers(message)
             key, value = message.key(), message.value()
-            # Record(...) by way of tuple: its own constructor is a Python function.
+            # Make the Record by tuple.__new__, because its own constructor is slower.
             fields = topic, partition, message.offset(), key, value, stamp, headers
             block.append(_new(Record, fields))
         for place, block in blocks.items():
@@ -122,7 +122,7 @@ def stored_of(consumer: Consumer, wanted: list[TopicPartition], patience: float)
     for at in found:
         if at.error is not None:
             raise as_error(at.error)
-    return [at for at in found if at.offset >= 0]  # below it are the numbers for "none" and so on
+    return [at for at in found if at.offset >= 0]  # negative numbers mean "no position"
 
 
 class Reader:
@@ -215,15 +215,15 @@ class GroupReader:
         consumer.assign([])
         self._joining = False
         if self._listener is None:
-            return  # it is leaving, and would wait for ever for its member id
-        # Take the proof now and keep it while the assignment holds. Later the client may return
-        # one of no generation at all, which the broker does not refuse.
+            return  # this member is leaving, and would wait for ever for its member id
+        # Take the proof now and keep it while the assignment holds. Later the client may return a
+        # proof without a generation, and the broker does not refuse such a proof.
         proof = consumer.consumer_group_metadata() if consumer.memberid() else None
         self._listener.assigned([self._source.ours_of(at) for at in places], proof)
 
     def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._changed = True
-        self._reading.clear()  # first: to assign anything here would answer the group
+        self._reading.clear()  # keep this first: an assignment here would answer the group
         if self._listener is not None and places:
             self._listener.revoking()
         consumer.unassign()

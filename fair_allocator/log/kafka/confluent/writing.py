@@ -14,9 +14,9 @@ from fair_allocator.log.kafka.confluent.common import as_error, translated
 from fair_allocator.log.kafka.driver import Appended, Membership, Place, Stored, Unreachable
 
 STORING_SECONDS: Final = 1.0
-"""How long the group's coordinator may take at first. After that we start over: if it is dead, the
-client may wait for ever (see `bounded`), and a producer goes on asking the coordinator that it
-knows, though the group has another one. Only a new producer looks for it."""
+"""How long the group's coordinator may take at first. After that we start over. If the coordinator
+is dead, the client may wait for ever (see `bounded`). A producer also keeps asking the coordinator
+that it knows, even if the group has a new one. Only a new producer looks for the new one."""
 
 _DROPPED: Final = (KafkaError._PURGE_INFLIGHT, KafkaError._PURGE_QUEUE)
 
@@ -84,7 +84,7 @@ class Transactions:
         try:
             left = self._producer.flush(self._patience)
         except SystemError as error:
-            if error.__cause__ is None:  # a fatal error without its reason: any call raises it
+            if error.__cause__ is None:  # any further call raises the reason
                 self._producer.begin_transaction()
             raise
         if left:
@@ -157,7 +157,7 @@ class _Sent:
 
 
 class _Delivered:
-    """Hears what became of the records of one place."""
+    """Receives the results of sending the records of one place."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -176,7 +176,7 @@ def _produce(producer: Producer, *fields: Any) -> None:
         try:
             producer.produce(*fields)
             return
-        except BufferError:  # full: let some of it go out
+        except BufferError:  # the queue is full: wait until some records are sent
             producer.poll(0.1)
 
 

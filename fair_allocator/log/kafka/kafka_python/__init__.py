@@ -130,7 +130,7 @@ class KafkaPython:
                 session_timeout_ms=milliseconds(settings.session_seconds),
                 heartbeat_interval_ms=milliseconds(settings.session_seconds / 10),
                 max_poll_interval_ms=milliseconds(settings.rebalance_seconds),
-                partition_assignment_strategy=[RangePartitionAssignor],  # inputs side by side
+                partition_assignment_strategy=[RangePartitionAssignor],  # inputs together
                 max_partition_fetch_bytes=POLL_BYTES,
                 fetch_max_wait_ms=POLL_WAIT_MS,
             )

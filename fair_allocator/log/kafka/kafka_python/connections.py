@@ -4,13 +4,15 @@ The fixes are in two subclasses of the client's own classes. They depend on the 
 version. So that version is pinned, and importing another one gives a warning.
 
 - *A dead coordinator.* A transactional producer asks `await_ready` whether it can talk to its
-  coordinator. If not, it means to look for the new coordinator and to queue its request again,
-  and does so if the answer is False. But `await_ready` raises; then the producer forgets the
-  request, and `commit_transaction` waits for ever. Here it returns False.
-- *An unknown broker.* A client looks at the cluster every five minutes. If it hears of a broker
-  that was not there then, as the leader of a partition perhaps, it raises an error that nothing
-  retries. Here it looks again, and says that the broker is not ready yet, which is retried.
-- *A pause.* No setting of a client reaches the 100 ms between two looks at where topics are.
+  coordinator. If the answer is False, the producer looks for the new coordinator and queues its
+  request again. But `await_ready` raises an error instead. Then the producer forgets the request,
+  and `commit_transaction` waits for ever. Here it returns False.
+- *An unknown broker.* A client looks at the cluster every five minutes. If it then meets a broker
+  that it does not know, for example as the leader of a partition, it raises an error that no code
+  retries. Here it asks the cluster again, and says that the broker is not ready yet. The client
+  retries that.
+- *A pause.* A client pauses for 100 ms before it asks again where topics are. No setting changes
+  this. Here the pause is shorter.
 """
 
 import logging
@@ -27,10 +29,10 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
 KNOWN_VERSION: Final = "3.0.12"
-"""The version of kafka-python that these classes mend."""
+"""The version of kafka-python that these classes fix."""
 
 METADATA_PAUSE_MS: Final = 10
-"""Pause between two looks at where topics are; a starting client looks two or three times."""
+"""Pause before a client asks again where topics are; a starting client asks two or three times."""
 
 NOT_READY_PAUSE_MS: Final = 20
 """Pause after a coordinator was not ready: the client itself looks for the next without a pause."""
@@ -40,7 +42,7 @@ _TIME_IS_UP: Final = (kafka_errors.KafkaTimeoutError, kafka_errors.RequestTimedO
 
 
 def warn_of_version(version: str) -> None:
-    """Warn if kafka-python is another version than the one that is mended here."""
+    """Warn if kafka-python is another version than the one that is fixed here."""
     if version != KNOWN_VERSION:
         warnings.warn(
             f"kafka-python {version} was never tried: the adapter mends what {KNOWN_VERSION} does",
@@ -86,7 +88,7 @@ def connections(**configs: Any) -> KafkaNetClient:
 
 @contextmanager
 def failures() -> Iterator[Collection[str]]:
-    """Yield why connections fail meanwhile; a client reports that only to its logger."""
+    """Yield the reasons why connections fail in this block; a client only logs them."""
     heard = _Failures()
     log = logging.getLogger("kafka.net")
     log.addHandler(heard)

@@ -72,7 +72,7 @@ class Tailer:
 
 
 def _records(found: Sequence[Any], topic: str, partition: int) -> list[Record]:
-    # Record(...) by way of tuple: its own constructor is a Python function.
+    # Make the Record by tuple.__new__, because its own constructor is slower.
     return [
         _new(
             Record,
@@ -119,7 +119,7 @@ class GroupReader:
         consumer.subscribe(topics, listener=_Listener(self))
         consumer.topics()
 
-    # -- on the client's thread, while the one that polls waits ---------------------------------
+    # -- on the client's thread, while the polling thread waits ---------------------------------
 
     def revoked(self) -> None:
         self._changed = True
@@ -132,8 +132,9 @@ class GroupReader:
         self._consumer.pause(*places)
         for place in places:
             self._consumer.seek(place, 0)
-        # Take the proof now and keep it while the assignment holds. Later the client may return
-        # one of no generation, which the broker treats as no group member and lets commit.
+        # Take the proof now and keep it while the assignment holds. Later the client may return a
+        # proof without a generation. The broker would accept a commit with it, as if without a
+        # group.
         now = self._consumer.group_metadata()
         proof = None if now.generation_id < 0 else now
         if self._listener is not None:
@@ -144,7 +145,7 @@ class GroupReader:
         if self._listener is not None:
             self._listener.evicted()
 
-    # -- on the thread that polls ---------------------------------------------------------------
+    # -- on the polling thread ------------------------------------------------------------------
 
     def poll(self, timeout: float, limit: int) -> list[list[Record]]:
         self._changed = False

@@ -73,7 +73,7 @@ class Writer:
         self._failed = False
 
     def append(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
-        # A producer that lost its broker may keep a batch for ever, and all later ones behind it.
+        # A producer that lost its broker may keep a batch for ever, and then sends no later batch.
         self._failed = True
         with translated():
             sent = _sent(self._producer, self._names, records)
@@ -110,7 +110,7 @@ def _wait(producer: KafkaProducer, futures: Sequence[Any], patience: float) -> N
 
 
 def _close_aside(producer: KafkaProducer) -> None:
-    """Close a producer that may be stuck, without waiting: it gives up by itself before long."""
+    """Close a producer that may be stuck, without waiting: it gives up by itself soon."""
 
     def run() -> None:
         with suppress(kafka_errors.KafkaError, RuntimeError):
