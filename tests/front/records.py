@@ -24,7 +24,14 @@ def assigned(
 ) -> Record:
     """Return an assignment of the request at an offset; `late` if it was decided later."""
     made = Assignment(request_id, arm, 1, 1, "learner", 1.0)
-    text = wire.assignment(wire.opening_any(pool), made, "", at + 1, wire.closing(0, 0, partition))
+    text = wire.assignment(
+        wire.opening_any(pool),
+        wire.quoted(request_id),
+        made,
+        "",
+        at + 1,
+        wire.closing(0, 0, partition),
+    )
     event: dict[str, Any] = json.loads(text)
     event["repeat"] = repeat
     if others:
