@@ -179,7 +179,7 @@ def test_each_arm_of_a_request_has_a_reward_of_its_own_that_counts_once() -> Non
     pool = any_pool()
     first, second = pool.assign("r", slots=2).arms
     assert pool.open == 2
-    with pytest.raises(InvalidReward, match="2 arms; say by `arm`"):
+    with pytest.raises(InvalidReward, match="2 arms; name the arm in `arm`"):
         pool.reward("r", 1.0)
     with pytest.raises(InvalidReward, match="not to 'eve'"):
         pool.reward("r", 1.0, arm="eve")
