@@ -42,7 +42,7 @@ _MOST_COPIED: Final = 65_536
 """The longest body to copy into one buffer with its head; for more, a second call is cheaper."""
 
 
-WHOLE: Final = "fair_allocator.whole"
+WHOLE: Final = "whole-answer"
 """The extension of ASGI that sends an answer at once: status, headers and body in one call."""
 
 _DEFAULTS: Final = {
