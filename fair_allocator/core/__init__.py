@@ -8,6 +8,7 @@ admission  which parts of a change are safe now
 safety     which states are safe: every promise depends on this invariant
 forcing    which arm a plain request must serve: max deficit or earliest deadline
 general    which arms a request must serve if it names arms or slots
+deadlines  the deadlines of these arms: a heap and a timing wheel
 guarantee  what is promised, under which rule
 arms       what is known of each arm, and the exact line of its entitlement
 presence   which arms are asleep, busy or eligible; all_but names the arms left out
@@ -18,7 +19,7 @@ learners   the learners: one file each, all with the same small interface
 among      which arms a learner may choose among
 kinetic    the highest of many moving lines
 draws      random numbers without a state
-quotas shares and tolerances as fractions; `numbers` and `texts` read what users pass in
+quotas     shares and tolerances as fractions; `numbers` and `texts` read what users pass in
 regret     regret, r-regret and the paper's bounds
 compiling  what mypyc must know about a class
 """

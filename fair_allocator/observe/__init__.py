@@ -7,10 +7,10 @@ view        copies of the pools, each as of a commit
 looking     copies the pools that changed, on the loop itself between two steps
 figures     numbers worked out from a view: violations, shares, regret
 digest      a view with its figures
-selection chooses the pools and arms with series of their own, if there are too many
+selection   chooses the pools and arms with series of their own, if there are too many
 exposition  the text of `/metrics` about pools, made from the lines in `block`
 families    the counters, histograms and gauges of the loop, as Prometheus families
-health whether the loop is alive, and whether it serves
+health      whether the loop is alive, and whether it serves
 history     the recent past of a few numbers, for the charts
 api         the JSON of the page
 pacing      how often a client may get an answer

@@ -4,7 +4,7 @@ settings    the settings of a shard
 hosting     the settings of a pool that its shard keeps
 hosted      a pool with its hosting, its open assignments and its waiting requests
 asked       a request as it was read, for deciding it later
-headers which headers of a request are copied to its answers
+headers     which headers of a request are copied to its answers
 needs       expressions over the tags of arms
 kept        pools as bytes, in memory and in a snapshot
 pools       the pools of a shard: made, or kept as bytes
@@ -18,7 +18,7 @@ controls    makes and changes pools
 shard       reads inputs
 outbox      the outgoing records
 chain       the hash chain over the published records
-snapshot writes the whole state from time to time, a part with each commit
+snapshot    writes the whole state from time to time, a part with each commit
 restore     restores a shard from snapshot and journal
 """
 
