@@ -97,11 +97,14 @@ bench: $(READY) programs quix  ## Measure everything, compiled; on a quiet machi
 	$(BIN)/python -m benchmarks.embedded
 	$(BIN)/python -m benchmarks.requests
 	$(BIN)/python -m benchmarks.memory
+	$(BIN)/python -m benchmarks.restart --pools 100000
+	$(BIN)/python -m benchmarks.audit
 	$(BIN)/python -m benchmarks.http
 	$(BIN)/python -m benchmarks.observe
 	$(BIN)/python -m benchmarks.slow_clients
 	$(BIN)/python -m benchmarks.kafka --delivery exactly_once at_least_once --quix $(QUIX)/bin/python
 	$(BIN)/python -m benchmarks.kafka --delivery exactly_once at_least_once --client confluent --quix $(QUIX)/bin/python
+	$(BIN)/python -m benchmarks.split
 	$(BIN)/python -m benchmarks.takeover
 	$(BIN)/python -m benchmarks.takeover --client confluent
 
