@@ -87,7 +87,7 @@ def test_every_public_method_has_its_cases() -> None:
 def test_every_refusal_is_an_error_of_the_package() -> None:
     """It also finds a case with a mistyped name, which would be the same in both forms."""
     public = (getattr(fair_allocator, name) for name in fair_allocator.__all__)
-    errors = {each.__name__ for each in public if issubclass(each, FairAllocatorError)}
+    errors = {each.__name__ for each in public if _is_error(each)}
     found, strange = outcomes(ROOT), []
     for call in (*surface.CALLS, *surface.SELECTION):
         if "on_epoch" in call:
@@ -97,6 +97,10 @@ def test_every_refusal_is_an_error_of_the_package() -> None:
             if kind == "raised" and (rest[0] not in errors or not 10 < len(rest[1]) < 400):
                 strange.append(f"{call.replace('?', value)}  {rest}")
     assert not strange, f"{len(strange)} calls:\n" + "\n".join(strange[:40])
+
+
+def _is_error(public: object) -> bool:
+    return isinstance(public, type) and issubclass(public, FairAllocatorError)
 
 
 RAISING: Final = {
