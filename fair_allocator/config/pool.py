@@ -13,13 +13,10 @@ from fair_allocator.core.pool import Pool
 from fair_allocator.core.quotas import parse_quota, parse_tolerance
 from fair_allocator.events import Name, PoolSettings, Share
 from fair_allocator.events.inputs import Count, Rate, Tags
+from fair_allocator.log.parts import MOST_PARTS
 
 TEMPLATE: Final = "*"
 """The name under which the file keeps the template of pools created on demand."""
-
-
-MOST_PARTS: Final = 64
-"""How many parts a pool may have; to find the names of more would slow down the start."""
 
 
 def _share(value: Any) -> Any:

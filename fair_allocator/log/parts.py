@@ -11,11 +11,16 @@ into a new log may change it.
 import itertools
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from operator import index
+from typing import Final, SupportsIndex
 from zlib import crc32
 
+from fair_allocator.errors import InvalidPool, InvalidRequest
 from fair_allocator.log.partitioner import hash_named
 from fair_allocator.text import to_bytes
+
+MOST_PARTS: Final = 64
+"""The most parts of a pool. To find the names of more would slow down a start."""
 
 
 @lru_cache(maxsize=1_000)
@@ -34,8 +39,10 @@ def _name(pool: str, number: int, parts: int, partitioner: str) -> str:
     return next(name for name in names if hashed(to_bytes(name)) % parts == number)
 
 
-def part_of(pool: str, request_id: str, parts: int, partitioner: str = "murmur2") -> str:
+def part_of(pool: str, request_id: str, parts: SupportsIndex, partitioner: str = "murmur2") -> str:
     """Return the name of the part that decides a request: all its records are keyed by it.
+
+    A pool with one part is not split, and this is its own name.
 
     Parameters
     ----------
@@ -50,8 +57,24 @@ def part_of(pool: str, request_id: str, parts: int, partitioner: str = "murmur2"
     --------
     >>> part_of("tasks", "r1", 4)
     'tasks~1of4~4'
+
+    Raises
+    ------
+    InvalidPool
+        If `pool` is not a text, or `parts` is not a whole number from 1 to 64.
+    InvalidRequest
+        If `request_id` is not a text.
     """
-    return part_names(pool, parts, partitioner)[crc32(to_bytes(request_id)) % parts]
+    if not isinstance(pool, str):
+        raise InvalidPool(f"the pool's name must be a text, got {pool!r}")
+    if not isinstance(request_id, str):
+        raise InvalidRequest(f"request_id must be a text, got {request_id!r}")
+    count = index(parts) if isinstance(parts, SupportsIndex) else 0
+    if not 1 <= count <= MOST_PARTS:
+        raise InvalidPool(f"parts must be a whole number from 1 to {MOST_PARTS}, got {parts!r}")
+    if count == 1:
+        return pool
+    return part_names(pool, count, partitioner)[crc32(to_bytes(request_id)) % count]
 
 
 class Splits:
@@ -74,5 +97,4 @@ class Splits:
 
     def part_of(self, pool: str, request_id: str) -> str:
         """Return the name of the part that decides a request."""
-        parts = self.parts.get(pool)
-        return pool if parts is None else part_of(pool, request_id, parts, self._partitioner)
+        return part_of(pool, request_id, self.parts.get(pool, 1), self._partitioner)

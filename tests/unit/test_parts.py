@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 import fair_allocator
 from fair_allocator.config import Configuration, LogSection, PoolConfiguration, guarantees
-from fair_allocator.errors import ConfigurationError
+from fair_allocator.errors import ConfigurationError, InvalidPool, InvalidRequest
 from fair_allocator.log.partitioner import partition_for
 from fair_allocator.log.parts import Splits, part_names, part_of
 from fair_allocator.text import Part, part_in
@@ -98,6 +98,23 @@ def test_a_pool_that_is_not_split_is_its_own_part() -> None:
     splits = Splits({"tasks": 4}, "murmur2")
     assert splits.part_of("others", "r1") == "others"
     assert splits.part_of("tasks", "r1") == part_of("tasks", "r1", 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (("tasks", "r1", 0), InvalidPool, "parts must be a whole number from 1 to 64, got 0"),
+        (("tasks", "r1", "4x"), InvalidPool, "parts must be"),
+        ((7, "r1", 4), InvalidPool, "the pool's name must be a text, got 7"),
+        (("tasks", 3, 4), InvalidRequest, "request_id must be a text, got 3"),
+    ],
+)
+def test_what_cannot_be_routed_is_refused(
+    arguments: tuple[Any, Any, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        part_of(*arguments)
+    assert part_of("tasks", "r1", 1) == "tasks"
 
 
 # -- configuration ------------------------------------------------------------------------------
