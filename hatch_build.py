@@ -42,7 +42,7 @@ COMPILED: Final = (
     "fair_allocator/core/rewards.py",
     "fair_allocator/core/safety.py",
     "fair_allocator/core/learners/base.py",
-    "fair_allocator/core/learners/known.py",
+    "fair_allocator/core/learners/estimates.py",
     "fair_allocator/core/learners/ucb1.py",
     "fair_allocator/events/reading.py",
     "fair_allocator/events/wire.py",

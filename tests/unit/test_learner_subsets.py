@@ -9,8 +9,8 @@ import pytest
 
 from fair_allocator.core.among import Among
 from fair_allocator.core.learners import make_learner
+from fair_allocator.core.learners.estimates import known
 from fair_allocator.core.learners.kl_ucb import kl_upper
-from fair_allocator.core.learners.known import known
 from tests.support.learners import Table
 
 pytestmark = pytest.mark.slow

@@ -11,8 +11,8 @@ from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.errors import shown
 from fair_allocator.core.learners import make_learner
+from fair_allocator.core.learners.estimates import Unknown
 from fair_allocator.core.learners.kl_ucb import kl_upper
-from fair_allocator.core.learners.known import Unknown
 from fair_allocator.core.learners.thompson import Thompson
 from fair_allocator.core.quotas import Number
 from tests.support.learners import DEVIATIONS, FREE, frequencies_agree, play, started

@@ -8,7 +8,7 @@ from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.kinetic import Tournament
 from fair_allocator.core.learners.base import Choice, check_probability
-from fair_allocator.core.learners.known import Unknown, Watcher, known
+from fair_allocator.core.learners.estimates import Unknown, Watcher, known
 
 _EXPLORE, _ANY = 0, 1
 """Purposes of the draws."""

@@ -9,7 +9,7 @@ from fair_allocator.core.among import Among
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.learners.base import Choice
-from fair_allocator.core.learners.known import Unknown, Watcher, known
+from fair_allocator.core.learners.estimates import Unknown, Watcher, known
 from fair_allocator.core.learners.largest import Floats, largest
 
 _STEPS = 5

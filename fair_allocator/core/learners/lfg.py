@@ -10,7 +10,7 @@ from fair_allocator.core.among import Among
 from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.learners.base import Choice, Plain, check_positive
-from fair_allocator.core.learners.known import Watcher, known
+from fair_allocator.core.learners.estimates import Watcher, known
 from fair_allocator.core.learners.largest import Floats, largest
 from fair_allocator.core.learners.queues import Queues
 from fair_allocator.core.requests import Assignment

@@ -9,7 +9,7 @@ from fair_allocator.core.arms import Arms
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.errors import InvalidPool
 from fair_allocator.core.learners.base import Choice, Plain, check_count
-from fair_allocator.core.learners.known import LeastPulled
+from fair_allocator.core.learners.estimates import LeastPulled
 from fair_allocator.core.learners.ucb1 import UCB1
 from fair_allocator.core.requests import Assignment
 

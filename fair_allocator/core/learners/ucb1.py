@@ -9,7 +9,7 @@ from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.kinetic import LineTournament
 from fair_allocator.core.learners.base import Choice, Learner
-from fair_allocator.core.learners.known import Unknown, known
+from fair_allocator.core.learners.estimates import Unknown, known
 from fair_allocator.core.requests import CERTAIN, Assignment
 
 _MARGIN: Final = 1e-14
