@@ -101,6 +101,22 @@ def test_what_is_served_passes_and_is_counted(seed: int) -> None:
     assert sum(pulls for pulls, _, _, _ in counts.values()) > 5
 
 
+def test_a_control_takes_effect_before_its_time_passes() -> None:
+    """A request whose last arm leaves is refused, though its time is up at the same moment."""
+    served = Served({"p": CROWD | KINDS[0]})
+    served.control("sleep", arms=["ann", "bob"])
+    served.turn(now=0)
+    said = {"request_id": "r1", "pool": "p", "needs": "french"}
+    served.send("requests", json.dumps(said).encode(), at=0)
+    served.turn(now=0)
+    served.control("remove-arm", at=10, arms=["ann", "bob"])
+    served.turn(now=10)
+    assert served.reasons() == ["refused"]
+    log = Copy(served.client)
+    served.die()
+    verify(log, rules(0), chained=False)
+
+
 @pytest.mark.parametrize("seed", [0, 4])
 def test_a_record_that_is_missing_is_found(seed: int) -> None:
     log, _ = story(seed)

@@ -215,8 +215,12 @@ class Partition:
         self._step_until(lambda: False)
         require(self._cause is None, "I1: nothing came of", self._cause)
         self._give_up_again()
+        self._give_up_gone()
+
+    def _give_up_gone(self) -> None:
+        """Let go the waiting requests whose arms have all left: each has a letter."""
         for life in self.pools.values():
-            for key, waiter in list(life.waiting.items()):  # what it names may have left
+            for key, waiter in list(life.waiting.items()):
                 letters = self._letters.get(("requests", waiter.offset), [])
                 gone = not set(waiter.request.get("eligible") or ()) <= life.arms.keys()
                 gone = gone or not life.able(waiter.request, key[1])
@@ -413,6 +417,8 @@ class Partition:
         else:
             assert life is not None
             self._obey(life, control, event)
+        # A control takes effect first, and then its time passes.
+        self._steps.append(self._give_up_gone)
         self._steps.append(lambda: self._elapse(self._time_of(record)))
 
     def _obey(self, life: Life, control: Json, event: Json) -> None:
