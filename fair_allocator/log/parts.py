@@ -97,4 +97,5 @@ class Splits:
 
     def part_of(self, pool: str, request_id: str) -> str:
         """Return the name of the part that decides a request."""
-        return part_of(pool, request_id, self.parts.get(pool, 1), self._partitioner)
+        parts = self.parts.get(pool)
+        return pool if parts is None else part_of(pool, request_id, parts, self._partitioner)

@@ -1,36 +1,8 @@
 """Pools that are retired: kept as compressed bytes until they are needed."""
 
-from typing import Any
-
-from fair_allocator.core.requests import Request
-from fair_allocator.shard.operations import Decided, Removed, Rewarded
+from fair_allocator.shard.operations import Removed
 from fair_allocator.shard.table import PoolTable
-
-SETTINGS: dict[str, Any] = {
-    "arms": {"ann": "0.3", "bob": "0.2"},
-    "reward_timeout": 60.0,
-    "seed": 0,
-    "remember": 10,
-}
-
-
-def made(**on_demand: bool) -> PoolTable:
-    """Return a table with pools on demand or not; all but "busy" have answered requests only."""
-    table = PoolTable()
-    for name, demanded in on_demand.items():
-        table.configure(name, SETTINGS, on_demand=demanded, fingerprint="x").epochs.clear()
-        decide(table, name, "first")
-        if name != "busy":
-            Rewarded("first", 0.5).apply(table, name)
-    return table
-
-
-def decide(table: PoolTable, name: str, request: str) -> str:
-    hosted = table.hosted(name)
-    assert hosted is not None
-    decided = hosted.pool.propose(Request(request))
-    Decided(decided).apply(table, name)
-    return decided.arm
+from tests.support.tables import SETTINGS, decide, made
 
 
 def loaded(dumped: bytes) -> PoolTable:

@@ -2,23 +2,20 @@
 
 import logging
 from collections.abc import Iterable, Iterator
-from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from fair_allocator.core.requests import Request
 from fair_allocator.errors import DamagedPool, InvalidState, JournalBroken
 from fair_allocator.log.sqlite import SqliteLog
 from fair_allocator.shard import pools as shard_pools
 from fair_allocator.shard import restore, snapshot
 from fair_allocator.shard.kept import Row, read_bucket, write_bucket
-from fair_allocator.shard.operations import Decided, Rewarded
 from fair_allocator.shard.table import PoolTable
 from tests.crash.faulty_log import Nobody
 from tests.support.served import ARMS, House, houses, memory_of
+from tests.support.tables import SETTINGS, decide, made
 
-SETTINGS: dict[str, Any] = {"arms": ARMS, "reward_timeout": 60.0, "seed": 0, "remember": 10}
 SNAPSHOTS = {"snapshot_entries": 1}
 """Lets a snapshot begin with every entry."""
 
@@ -27,25 +24,6 @@ SNAPSHOTS = {"snapshot_entries": 1}
 def house() -> Iterator[House]:
     with houses() as build:
         yield build
-
-
-def made(**on_demand: bool) -> PoolTable:
-    """Return a table with pools on demand or not; "busy" waits for a reward."""
-    table = PoolTable()
-    for name, demanded in on_demand.items():
-        table.configure(name, SETTINGS, on_demand=demanded, fingerprint="x").epochs.clear()
-        decide(table, name, "first")
-        if name != "busy":
-            Rewarded("first", 0.5).apply(table, name)
-    return table
-
-
-def decide(table: PoolTable, name: str, request: str) -> str:
-    hosted = table.hosted(name)
-    assert hosted is not None
-    decided = hosted.pool.propose(Request(request))
-    Decided(decided).apply(table, name)
-    return decided.arm
 
 
 def kept(live: PoolTable) -> PoolTable:
