@@ -3,12 +3,16 @@
     python -m benchmarks.kafka [--client confluent] [--quick] [--only throughput ...]
     python -m benchmarks.kafka --delivery exactly_once at_least_once --only latency
     python -m benchmarks.kafka --quix .venv/quix/bin/python
+    python -m benchmarks.kafka --client confluent --only throughput --requests 200000 --turns 5
 
 Measures throughput and end-to-end latency. Two bare loops are measured beside the service: one does
 the same job by hand, and one only copies (see `kafka_bare`). Kafka Streams is measured too, if Java
 and Maven are installed. So is Quix Streams, if `--quix` names an interpreter that has it (see
 `kafka_peers`). If several modes of delivery are named, their throughput and latency are measured in
 turns. The time to restore a shard with many open requests is measured for the first mode only.
+
+Java compiles while it runs, so Kafka Streams gets faster over the first some 100,000 records. A
+comparison with it needs long turns (`--requests`).
 
 The benchmark starts a broker of its own. `benchmarks.observe` measures what watching costs.
 """
@@ -286,9 +290,13 @@ def main() -> None:
     parser.add_argument("--delivery", choices=DELIVERIES, nargs="+", default=DELIVERIES[:1])
     parser.add_argument("--quix", type=Path, metavar="PYTHON", help="one that has quixstreams")
     parser.add_argument("--quick", action="store_true", help="less of everything")
+    parser.add_argument("--requests", type=int, metavar="N", help="throughput: in a turn")
+    parser.add_argument("--turns", type=int, metavar="N", help="throughput: how many")
     parser.add_argument("--only", choices=parts, nargs="+", default=parts)
     arguments = parser.parse_args()
     quick = arguments.quick
+    requests = arguments.requests or (5_000 if quick else 40_000)
+    turns = arguments.turns or (2 if quick else 11)
     calm_collector()
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
@@ -297,7 +305,7 @@ def main() -> None:
         peers = programs(arguments.quix, Path(folder))
         house = House(arguments.client, arguments.delivery, broker.bootstrap, Path(folder), peers)
         runs: dict[str, Callable[[], list[list[object]]]] = {
-            "throughput": lambda: throughput(house, *((5_000, 2) if quick else (40_000, 11))),
+            "throughput": lambda: throughput(house, requests, turns),
             "latency": lambda: latency(house, *((4, 1) if quick else (6, 6))),
             "restore": lambda: restoring(house, 20_000 if quick else 1_000_000),
         }

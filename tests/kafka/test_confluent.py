@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from fair_allocator.log.kafka import KafkaSettings
-from fair_allocator.log.kafka.confluent import bounded, reading
+from fair_allocator.log.kafka.confluent import Confluent, bounded, reading
 from fair_allocator.log.kafka.confluent.admin import Admin
 from fair_allocator.log.kafka.confluent.bounded import BoundedCalls, GrowingLimit
 from fair_allocator.log.kafka.confluent.reading import GroupReader
@@ -170,3 +170,20 @@ def test_what_a_call_raises_comes_out_of_it() -> None:
     calls.call("noting", done.append, 2, limit=60.0)
     calls.close()
     assert done == [1, 2]
+
+
+def test_a_full_queue_pauses_a_consumer_only_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By default the client pauses for a second, and in all topics: a backlog in one delays all."""
+    made: list[dict[str, Any]] = []
+
+    def consumer(config: dict[str, Any]) -> Any:
+        made.append(config)
+        return SimpleNamespace(assign=lambda _: None, subscribe=lambda *_, **__: None)
+
+    monkeypatch.setattr("fair_allocator.log.kafka.confluent.Consumer", consumer)
+    client = Confluent(KafkaSettings("nowhere:1"))
+    client.reader()
+    client.tailer({})
+    client.group_reader(Nobody())
+    assert len(made) == 4
+    assert all(config["fetch.queue.backoff.ms"] <= 20 for config in made)

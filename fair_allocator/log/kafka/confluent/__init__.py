@@ -35,6 +35,14 @@ from fair_allocator.log.kafka.tokens import Tokens, tokens_of
 logger = logging.getLogger("confluent_kafka")
 logger.addHandler(logging.NullHandler())
 
+QUEUED: Final = 40_000
+QUEUE_PAUSE_MS: Final = 10
+"""How many messages the client fetches ahead, over all places, and how long it pauses then.
+
+By default it pauses for a second, in all places. So a backlog in one topic would delay all others,
+and the service would wait for records while there are many.
+"""
+
 FIRST_WAIT_SECONDS: Final = 0.05
 """How long to wait for the first attempt at a writer; each next attempt may take twice as long."""
 
@@ -116,6 +124,8 @@ class Confluent:
                 "auto.offset.reset": "error",  # a position that is gone is never skipped
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,  # the only way to see positions after control records
+                "queued.min.messages": QUEUED,
+                "fetch.queue.backoff.ms": QUEUE_PAUSE_MS,
             }
             | {key.replace("_", "."): value for key, value in more.items()}
         )
