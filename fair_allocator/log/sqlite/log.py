@@ -193,7 +193,7 @@ class SqliteLog(Log):
         self, topic: str, partition: int, position: int, start: int, end: int
     ) -> None:
         if not start <= position <= end:
-            why = f"it holds those from {start} to {end}"
+            why = f"it has positions from {start} to {end}"
             raise gone(self._store.name, topic, partition, position, why)
 
     # -- writing ------------------------------------------------------------------------------
