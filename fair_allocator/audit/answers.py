@@ -63,7 +63,7 @@ class Answers:
         """The rounds in which a request was decided again after its answer was forgotten."""
 
     def get(self, request_id: str) -> Answer | None:
-        """Return the answer to a request, None if it is not remembered."""
+        """Return the answer to a request, or None if it is not remembered."""
         return self._answers.get(request_id)
 
     def add(self, request_id: str, answer: Answer) -> None:

@@ -21,7 +21,7 @@ Keyed = tuple[bytes | None, bytes | None]
 
 
 def journal_head(partition: int, records: Iterable[Keyed], *, skip_last: bool) -> Head | None:
-    """Return the newest head in the records of a partition's journal, None if there is none.
+    """Return the newest head in the records of a partition's journal, or None if there is none.
 
     `skip_last` leaves out the last commit. With at-least-once delivery, the outputs of that commit
     may not be published yet.

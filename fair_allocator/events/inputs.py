@@ -234,7 +234,7 @@ _MEANT: Final = {
 
 
 def unmeant(event: Mapping[str, Any] | Input, known: frozenset[str], unknown: str) -> str | None:
-    """Return what is wrong with an event's unknown fields, None if nothing is.
+    """Return what is wrong with an event's unknown fields, or None if nothing is.
 
     `unknown` says what to do with unknown fields: "ignore" all of them, "refuse" all of them, or
     "check" whether one looks like a misspelt field of ours.
@@ -258,7 +258,7 @@ def unmeant(event: Mapping[str, Any] | Input, known: frozenset[str], unknown: st
 
 
 def unmeant_control(control: Control, unknown: str) -> str | None:
-    """Return what is wrong with a control's unknown fields, None if nothing is."""
+    """Return what is wrong with a control's unknown fields, or None if nothing is."""
     wrong = unmeant(control, frozenset(type(control).model_fields), unknown)
     if wrong is None and isinstance(control, SetArms):
         for name, arm in control.arms.items():

@@ -80,7 +80,7 @@ def usual_reward(value: bytes) -> dict[str, Any] | None:
 
 
 def _object(value: bytes) -> dict[str, Any] | None:
-    """Return a value as a JSON object, None if it is something else."""
+    """Return a value as a JSON object, or None if it is something else."""
     try:
         event = _parse(value)
     except ValueError:
