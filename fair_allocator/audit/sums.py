@@ -7,7 +7,7 @@ _ONE: Final = 1 << 128
 
 
 class QuotaSum:
-    """An exact sum. It has one part per denominator, so that no common denominator is needed.
+    """An exact sum of fractions, kept as one sum for each denominator, without a common one.
 
     >>> total = QuotaSum()
     >>> total.add(Fraction(2, 3)), total.is_above_one()

@@ -191,7 +191,7 @@ LATER_OFFENCES: dict[str, tuple[Callable[[Book], object], str]] = {
         "comes before chunk 1 of an epoch record"),
     "another number of rounds at the end": (
         lambda book: book.pretend(round=8).remove(),
-        "the pool is removed after 7 rounds, in the log are 8"),
+        "the pool is removed after 7 rounds, but the log has 8"),
     "a repeat with another arm": (
         lambda book: book.repeat(arm="bob"),
         "request 'tasks 5' was answered with arm 'cyd' in round 5, but its repeat says arm 'bob'"),

@@ -131,7 +131,7 @@ def test_json_that_is_nested_too_deeply_is_refused(
 ) -> None:
     deep = b'{"partition":0,"pool":{"tasks":' + b"[" * 200_000 + b"]" * 200_000 + b"}}"
     header = json.dumps(exported[0]).encode()
-    refuse(tmp_path, [header, deep], r"forged.ndjson:2: is damaged, or no export", capsys)
+    refuse(tmp_path, [header, deep], r"forged.ndjson:2: is damaged, or not an export", capsys)
 
 
 def test_a_snapshot_with_what_no_pool_can_be_is_refused_by_pool_and_key(
