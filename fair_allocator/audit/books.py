@@ -91,7 +91,7 @@ class Books:
             self._blame("changes a pool that no complete epoch record opened", event.round, None)
 
     def _open(self, new: Statement) -> None:
-        """Start from the first complete statement. In a whole log, the pool must be new then."""
+        """Start from the first complete statement. If the log is whole, the pool must be new."""
         self.fresh = new.round == 1
         fresh = self._whole or self.fresh
         if fresh:

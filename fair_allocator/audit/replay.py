@@ -74,7 +74,7 @@ class Replay:
 
     @property
     def ok(self) -> bool:
-        """Whether every record was decided again as it was published."""
+        """Whether the replay decided every record as it was published."""
         return self.difference is None
 
 

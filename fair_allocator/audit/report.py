@@ -151,7 +151,7 @@ class Report:
         """Join the reports on single partitions, in their order.
 
         Return None if a pool is in several partitions. This is an offence, but separate reports do
-        not show its first record. Audit all partitions in one pass then.
+        not show at which record. In this case, audit all partitions in one pass.
         """
         pools = tuple(row for report in reports for row in report.pools)
         if len({row.pool for row in pools}) < len(pools):

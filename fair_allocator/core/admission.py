@@ -18,8 +18,8 @@ ATTEMPTS: Final = 16
 class Admission:
     """The parts of a change that can come into force in the current state.
 
-    If the whole change is safe, all of it comes into force. Otherwise each part is tested on its
-    own, together with the parts that were admitted before it. First come the quotas, one by one.
+    If the whole change is safe, all of it comes into force. Otherwise the parts are tested in turn,
+    each together with the parts that were admitted before it. First come the quotas, one by one.
     Their sum must stay at most 1. Then comes the bank. Last comes the bound, which is lowered as
     far as is safe.
 

@@ -7,8 +7,8 @@ heap has all arms with a quota, by deadline. Heaps and wheel are made when a req
 them.
 
 Most arms that a request names are not owed now or soon. To skip such an arm with one comparison, we
-store for each arm the first slot of its own clock in which its z is positive. Only pulls change
-this slot; passing time does not.
+store for each arm the first slot of its own clock in which its z is positive. Pulls change this
+slot, but time does not.
 """
 
 from heapq import heapify, heappush
@@ -129,8 +129,8 @@ class Deadlines:
     def _file(self, arm: int) -> None:
         """Put an arm on the wheel under the first slot in which its z is positive.
 
-        An earlier entry stays. A pull or a missed slot only postpones an arm, so its old entry is
-        too early. The arm gets a new entry when the slot of the old one comes.
+        An earlier entry stays, although a pull or a missed slot has made it too early. The arm gets
+        a new entry when the slot of the old entry comes.
         """
         if self._arms.slope[arm]:
             since = self._since[arm] + self._arms.missed[arm]

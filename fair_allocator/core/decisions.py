@@ -74,8 +74,8 @@ class Decisions(Rewards):
     def propose(self, request: Request) -> Assignment:
         """Return the decision of a request without counting it, or its earlier answer.
 
-        Raises the errors of `assign`. Also raises `NobodyLeft` if the request has to be decided
-        again, but every eligible arm was already given it.
+        Raise the errors of `assign`. Also raise `NobodyLeft` if the request has to be decided
+        again, but every eligible arm has already been given the request.
         """
         known = self._requests.known.get(request.request_id)
         if known is not None and not request.instead_of:

@@ -201,7 +201,7 @@ class Figures:
 
     @property
     def departed(self) -> Departed:
-        """The pulls and rewards of the arms that have left, in sum."""
+        """The sums of the pulls and rewards of all arms that have left."""
         return self._departed
 
     @property

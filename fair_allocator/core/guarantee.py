@@ -34,7 +34,7 @@ class Guarantee:
     requests
         "plain" or "any": whether requests may name arms and slots.
     bank
-        How many pulls the learner's choices can put an arm ahead of its entitlement. None means
+        By how many pulls the learner's choices can put an arm ahead of its entitlement. None means
         any number.
     """
 

@@ -31,7 +31,7 @@ _LOWEST: Final = -1e300
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Tournament:
-    """The champion among contestants ``0 .. size - 1``, of which each can be in or out.
+    """The champion among contestants ``0 .. size - 1``, each of which may take part or not.
 
     Callers ask for the champion at a place x, and x only grows. `never` is a place that x does not
     reach. A duel returns `never` if the winner does not change.

@@ -49,8 +49,8 @@ class Request:
     slots
         How many different arms the request wants.
     instead_of
-        If the request is decided again: the arm that declined it or let its time pass. Otherwise
-        "".
+        If the request is decided again: the arm that declined it or gave no reward in time.
+        Otherwise "".
     """
 
     __slots__ = ("eligible", "instead_of", "request_id", "slots")
@@ -74,7 +74,7 @@ class Assignment:
     Attributes
     ----------
     request_id, arm
-        The request, and the arm it was given.
+        The request, and the arm that it was given to.
     round, epoch
         The decision's number in its pool, and the epoch in force when it was made.
     reason

@@ -40,10 +40,10 @@ def is_safe(lines: Sequence[Line]) -> bool:
 
     A *claim* is one pull that falls due. The test goes through the claims of all arms in the order
     of their deadlines. The claims up to a deadline must not be more than the slots up to it. The
-    test can stop for two reasons. First, the sum of the lines is at most ``backlog + load * j``.
-    Once this stays below ``j + 1`` for all later j, no claim can be late. Second, the claims repeat
-    after a period. The period is the common denominator of the quotas, and it begins when every arm
-    has had a deadline.
+    test can stop for two reasons. First, the claims up to j are at most ``backlog + load * j``,
+    where `load` is the sum of the quotas. Once this stays below ``j + 1`` for all later j, no claim
+    can be late. Second, the claims repeat after a period. The period is the common denominator of
+    the quotas, and it begins when every arm has had a deadline.
 
     >>> is_safe([(0, 1, 2), (0, 1, 2)])
     True

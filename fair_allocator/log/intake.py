@@ -34,7 +34,7 @@ class Handed(NamedTuple):
 
 
 class Hearer(Protocol):
-    """Is told what happened to records, and what was published, on the service's thread."""
+    """A listener that is told, on the service's thread, what happened to the records."""
 
     def committed(
         self,

@@ -13,7 +13,7 @@ from fair_allocator.log.base import (
 
 
 def require_size(key: bytes | None, value: bytes | None) -> None:
-    """Refuse a record that is too large: the transaction would fail, and some clients with it."""
+    """Refuse a record that is too large, because the transaction and some clients would fail."""
     size = len(key or b"") + len(value or b"")
     if size > RECORD_BYTES:
         raise ValueError(f"key and value take {size:,} bytes; at most {RECORD_BYTES:,} are allowed")

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 _partition = attrgetter("partition")
 
 Subscriber = Callable[[Sequence[Outgoing]], None]
-"""Receives the records that a commit added to the outputs."""
+"""A function that receives the records that a commit added to the outputs."""
 
 _LOSING_SECONDS: Final = 2.0
 _QUICK_BYTES: Final = 32 * 2**20
@@ -102,8 +102,8 @@ class Service:
     def subscribe(self, subscriber: Subscriber) -> None:
         """Call `subscriber` with the output records of each successful commit.
 
-        The loop calls on its own thread, in the order of the records. A subscriber should return at
-        once. If the log's answer to a commit is lost, the commit may have happened although no
+        The calls come on the loop's thread, in the order of the records. A subscriber should return
+        at once. If the log's answer to a commit is lost, the commit may have happened although no
         subscriber is called. A client that repeats its request then gets its answer.
         """
         self._subscribers.append(subscriber)

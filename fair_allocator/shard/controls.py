@@ -109,7 +109,7 @@ class Controlling(Deciding):
         )
 
     def _on_demand(self, name: str, request_bytes: int) -> HostedPool:
-        """Make the new pool that a request names from the template; the request has this size."""
+        """Make a pool from the template for a request of this size, which names a new pool."""
         if misrouted := self._is_misrouted(name, on_demand=True):
             raise Unusable(Refusal.UNKNOWN_POOL, misrouted)
         if self.settings.template is None:

@@ -170,7 +170,7 @@ class Deciding(Commits):
         self._outbox.dead_letter(asked.record(self.partition), refusal, message)
 
     def _decide_again(self, hosted: HostedPool, request_id: str, arm: str) -> None:
-        """Decide a request again after its arm declined or let its time pass."""
+        """Decide a request again after its arm declined or gave no reward in time."""
         asked = hosted.asked.get(request_id)
         if asked is None:
             return
@@ -194,10 +194,10 @@ class Deciding(Commits):
         self._react(self.table.elapse(clock))
 
     def _react(self, elapsed: Elapsed) -> None:
-        """Write dead letters for requests that waited too long, and decide those that can be.
+        """Handle the requests whose time is up.
 
-        These are the requests whose arms gave no reward in time, and waiting requests that an arm
-        can take now.
+        Write dead letters for requests that waited too long. Decide requests again whose arms gave
+        no reward in time. Then decide waiting requests that an arm can take now.
         """
         if elapsed.expired:
             self.tally.expired["timeout"] += elapsed.expired

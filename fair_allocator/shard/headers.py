@@ -12,8 +12,7 @@ request. An answer with the same `ce_source` and `ce_id` would count as a copy o
 """
 
 VALUE_BYTES: Final = 2_048
-"""A header with a longer value is not copied, so that an answer's headers fit within any log.
-"""
+"""A header with a longer value is not copied, so that the headers of an answer fit in any log."""
 
 
 def passed_on(headers: Headers) -> Headers:

@@ -30,7 +30,7 @@ MOST_NEEDS: Final = 256
 _NEVER: Final = 1 << 62
 
 _NOTHING: Final[dict[Any, Any]] = {}
-"""Shared by all pools without waiting requests, requests to decide again, or tags."""
+"""An empty dictionary, shared by pools that have no waiting requests, kept requests or tags."""
 
 
 @lru_cache(maxsize=1_000, typed=True)
@@ -290,7 +290,7 @@ class HostedPool:
             self._let_go(pick.request_id)
 
     def give_up(self, request_id: str, instead_of: str) -> None:
-        """Forget a request that waited, or for which no arm is left."""
+        """Forget a request that waited, or that no other arm can take."""
         self.end_wait(request_id, instead_of)
         if instead_of:
             self.pool.give_up(request_id)

@@ -45,7 +45,7 @@ class Hosting:
     wait_timeout
         How long a request may wait; None means for ever.
     reassign
-        Whether a request is decided again when its arm declines or lets its time pass.
+        Whether a request is decided again when its arm declines or gives no reward in time.
     rate, burst
         How many requests are taken in a second, and at once. A `rate` of None means any number. A
         `burst` of None means as many as `rate`.

@@ -104,7 +104,7 @@ def made_from(name: str, data: bytes, bucket: int) -> HostedPool:
 
 
 def made_of(name: str, state: Any, bucket: int) -> HostedPool:
-    """Make the pool of this name from its state, or refuse a state that is not of this pool."""
+    """Make the pool of this name from its state, or refuse the state of another pool."""
     try:
         hosted = HostedPool.from_state(state, bucket)
     except InvalidState as error:

@@ -20,7 +20,7 @@ from fair_allocator.shard.hosted import HostedPool
 
 POOL_BYTES: Final = 8_000
 ARM_BYTES: Final = 500
-"""About how many bytes a pool made on demand takes, and each of its arms."""
+"""About how many bytes a pool made on demand takes, and how many more for each of its arms."""
 
 MOST_BYTES: Final = 10_000
 MOST_A_BYTE: Final = 34
@@ -97,7 +97,7 @@ class Memory:
         return free - hosted.counted
 
     def room_for_pool(self, arms: int) -> int:
-        """Return how many bytes a request may take for which a pool is made on demand."""
+        """Return how many bytes a request may take if a pool has to be made for it."""
         # The bytes of the new pool are no longer free for its request.
         return self._free_on_demand() - self.pools // 2 - 2 * pool_bytes(arms)
 

@@ -41,7 +41,7 @@ class Pools:
         self.touched: set[int] = set()
         self.buckets = 1
         self.pools: dict[str, HostedPool] = {}
-        """The pools that are made."""
+        """The pools that exist as objects. The others are kept as bytes."""
         self.memory = Memory(memory_bytes)
         self.damaged: dict[str, str] = {}
         """Pools that cannot be made from their bytes, and why."""
@@ -51,7 +51,7 @@ class Pools:
         self._unmade: list[str] = []
         """The pools that the restore kept. Some may have been made since then."""
         self._changes: set[str] | None = None
-        """The pools that came, changed or went since the last `take_changes`; None if not noted."""
+        """The names of pools that came, changed or went since the last `take_changes`, if noted."""
         self._groups: list[set[str]] = [set()]
         self._due: list[tuple[int, str]] = []
         self._retiring = retiring
@@ -127,7 +127,7 @@ class Pools:
         return not self._unmade
 
     def resident(self) -> Iterable[HostedPool]:
-        """Return the pools that are made."""
+        """Return the pools that exist as objects, without those that are kept as bytes."""
         return self.pools.values()
 
     def touch(self, name: str) -> HostedPool:

@@ -31,7 +31,7 @@ class Journals(Protocol):
     """The part of a log that a restore needs."""
 
     def committed(self, partition: int) -> Committed:
-        """Return what was last committed. A restore uses only its hint where to begin to read."""
+        """Return what was last committed. A restore uses only the hint, to know where to begin."""
 
     def journal_start(self, partition: int) -> int:
         """Return where the journal starts."""

@@ -113,7 +113,7 @@ def unsealed(value: bytes | None) -> bytes | None:
 
 
 class Snapshots:
-    """Writes a shard's generations, a part with each commit."""
+    """Writes the snapshots of a shard, called generations, a part with each commit."""
 
     def __init__(self, shard: Shard, every_entries: int, chunk_bytes: int) -> None:
         self._shard = shard
@@ -191,8 +191,7 @@ class Snapshots:
     def take_trim(self) -> int | None:
         """Return the position below which the journal is no longer needed.
 
-        Return None if this was already returned since the last generation. Two generations are
-        kept.
+        Two generations are kept. If no generation was finished since the last call, return None.
         """
         if len(self._kept) < 2 or self._trimmed == self._kept[-1]:
             return None

@@ -225,8 +225,8 @@ class PoolTable(Pools):
     def _first_due(self, clock: int) -> HostedPool | None:
         """Return the pool with the earliest due time up to `clock`, or None if nothing is due.
 
-        This method corrects the outdated heap entries that it meets. They must have no effect on
-        the state, because a restored shard does not have them.
+        This method corrects the outdated heap entries that it meets. Outdated entries must have no
+        effect on the state, because a restored shard does not have them.
         """
         while self._due and self._due[0][0] <= clock:
             due, name = self._due[0]
@@ -241,6 +241,6 @@ class PoolTable(Pools):
         return None
 
     def secure(self) -> None:
-        """Raise the bounds that the operations of an older release left impossible to keep."""
+        """Raise the bounds that cannot be kept after operations of an older release."""
         for hosted in self.pools.values():
             hosted.pool.secure()

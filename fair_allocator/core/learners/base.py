@@ -2,7 +2,7 @@
 
 A learner proposes arms for the slots that fairness leaves free. The pool tells it of every pull,
 both its own and the forced ones. A learner reads the pool's counts in `Arms`, and stores only data
-that `Arms` does not have. Even if it is wrong, slow or malicious, no arm loses its share.
+that `Arms` does not have. Even if a learner is wrong, slow or malicious, no arm loses its share.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ Plain = Mapping[str, object]
 """Data made of None, bools, numbers, texts, lists and dicts only."""
 
 Choice = tuple[int, float | None]
-"""An arm's index, and the probability with which it was chosen or None if that is not known.
+"""An arm's index, and the probability with which the arm was chosen (None if it is not known).
 
 If several arms are chosen, it is the probability that this arm is one of them.
 """

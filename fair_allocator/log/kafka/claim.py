@@ -1,4 +1,4 @@
-"""Taking over a partition that was served in the mode "at_least_once"."""
+"""Take over a partition that was served in the mode "at_least_once"."""
 
 import logging
 from collections.abc import Mapping

@@ -156,7 +156,7 @@ class Admin(Protocol):
         """Return what the group has committed, without joining the group and without waiting."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class Reader(Protocol):
@@ -175,7 +175,7 @@ class Reader(Protocol):
         """Fetch no more records in advance until the next read."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class Tailer(Protocol):
@@ -185,10 +185,10 @@ class Tailer(Protocol):
         """Return blocks of records, each of one place, as soon as there are any."""
 
     def position(self, place: Place) -> int:
-        """Return the position of what is read next, past what is not for readers."""
+        """Return the position of the next record to read, past entries that readers never see."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class GroupReader(Protocol):
@@ -208,7 +208,7 @@ class GroupReader(Protocol):
         """Read no records of these places until the next `seek`."""
 
     def position(self, place: Place) -> int:
-        """Return the position of what is read next, past what is not for readers."""
+        """Return the position of the next record to read, past entries that readers never see."""
 
     def stored(self, places: Sequence[Place]) -> dict[Place, Stored]:
         """Return what the group has committed; wait for transactions that may change it.
@@ -261,7 +261,7 @@ class Writer(Protocol):
         """Append records; return their offsets. After an error, some may have been appended."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class Driver(Protocol):

@@ -26,7 +26,7 @@ class ExactlyOnce(Commits):
         self._settled()
 
     def _settled(self) -> Transactions:
-        """Return the writer. To open a new one ends a transaction that the last one left open."""
+        """Return the writer. A new writer ends the transaction that the last one may have left."""
         if self._transactions is None:
             self._transactions = self._driver.transactions(self._settings.writer)
         return self._transactions
@@ -42,7 +42,7 @@ class ExactlyOnce(Commits):
         return committed
 
     def _may_be_unpublished(self, partition: int, stored: Mapping[Place, Stored]) -> bool:
-        """Tell whether the other mode served the partition last, or may have."""
+        """Tell whether the mode "at_least_once" may have served the partition last."""
         place = JOURNAL, partition
         return not by_transaction(stored) and self._scanner.ends({place: 0})[place] > 0
 
@@ -99,10 +99,10 @@ class ExactlyOnce(Commits):
         )
 
     def polling(self) -> None:
-        """Nothing to do: positions are a part of every commit."""
+        """Do nothing: positions are a part of every commit."""
 
     def store_now(self, *, wait: bool) -> None:
-        """Nothing to do: positions are a part of every commit."""
+        """Do nothing: positions are a part of every commit."""
 
     def publish_rest(self) -> None:
         """End the transaction that a failed commit left open, because readers wait for its end."""

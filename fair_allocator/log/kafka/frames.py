@@ -45,7 +45,7 @@ VERSION: Final = 2
 
 _WITHOUT_HEADERS: Final = 1
 _WITH_HEADERS: Final = 64
-"""Added to the number of the topic if the record has headers: their length and bytes follow."""
+"""In a record with headers, this is added to the topic's number, and the headers follow."""
 
 _PREFIX: Final = b"\0at-least-once/"
 _SIZES: Final = struct.Struct(">bii")

@@ -4,7 +4,7 @@ Positions in the new topic mean other records than before, so the service must n
 Every commit stores the ids of all topics. They are the metadata of a position of the group in the
 journal. Kafka forgets a group's positions in a topic that is deleted. Since the ids are stored with
 the journal, they survive the loss of any input. If the journal itself is deleted, the positions in
-the inputs show that there was one.
+the inputs show that there was a journal.
 """
 
 import logging
@@ -80,7 +80,7 @@ def told(topic: str) -> str:
 
 
 def require_same(then: Mapping[str, str], now: Mapping[str, str], names: Mapping[str, str]) -> None:
-    """Refuse an input or a journal that was deleted and made again; only warn of such an output.
+    """Refuse an input or a journal that was deleted and made again. For an output, only warn.
 
     Raises
     ------

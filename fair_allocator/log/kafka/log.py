@@ -64,8 +64,9 @@ SLICE_SECONDS: Final = 0.05
 
 JOINING_SECONDS: Final = 0.005
 JOINING_LASTS: Final = 3.0
-"""The longest wait in the client while this instance joins, and for how long this wait is used.
-Neither client returns when the group has decided. Later the group is waiting for other members."""
+"""The longest wait in the client in the first seconds, while this instance joins the group. It is
+short, because no client returns when the group has decided. After `JOINING_LASTS` seconds, the
+group is probably waiting for other members, and waits may be longer."""
 
 QUIET_SECONDS: Final = 5.0
 """After this time without a record or a commit, check that a commit would still work."""
@@ -214,7 +215,7 @@ class KafkaLog(Owning):
             raise
 
     def _pass_over(self) -> None:
-        """Store positions after offsets that readers never see, as retention may delete those."""
+        """Move stored positions past offsets that readers never see: retention may delete them."""
         self._passed_at = time.monotonic()
         if self._rearranging or self._assigned is not None:
             return

@@ -95,7 +95,7 @@ class Owning(Log):
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:
-        """Do as `reaching` does, but report another process with our name only when it is sure."""
+        """Do as `reaching` does, but first make sure that another process really has our name."""
         try:
             with reaching(self._settings):
                 yield

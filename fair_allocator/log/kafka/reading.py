@@ -205,7 +205,7 @@ class Scanner:
             position = reached
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._opened is not None:
             reader, self._opened = self._opened, None
             reader.close()

@@ -30,7 +30,7 @@ KEPT: Final = {
     "retention.ms": FOR_EVER,
     "retention.bytes": FOR_EVER,
 }
-"""Settings of the journal. The service itself deletes its records before the kept snapshots."""
+"""Settings of the journal: Kafka must not delete its records, because the service trims it."""
 
 
 STAMPED: Final = {"message.timestamp.type": "LogAppendTime"}
@@ -38,7 +38,7 @@ STAMPED: Final = {"message.timestamp.type": "LogAppendTime"}
 
 
 class Finding(NamedTuple):
-    """A remark about a topic. If it is `wrong`, the service does not start."""
+    """A remark about a topic. If `wrong` is true, the service does not start."""
 
     topic: str
     wrong: bool

@@ -1,4 +1,4 @@
-"""The transactions of a service. One can have records of its intake and the decisions on them."""
+"""The transactions of a service: with records of its intake, and the decisions on them."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence

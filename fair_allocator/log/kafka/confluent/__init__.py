@@ -1,6 +1,6 @@
 """The adapter of confluent-kafka. It uses librdkafka, so it is faster, but it is not pure Python.
 
-Callbacks run during the calls of this room, on the calling thread.
+Callbacks run during the calls in this folder, on the calling thread.
 """
 
 import logging
@@ -148,7 +148,8 @@ class Confluent:
                 session_timeout_ms=milliseconds(settings.session_seconds),
                 heartbeat_interval_ms=milliseconds(settings.session_seconds / 10),
                 max_poll_interval_ms=milliseconds(settings.rebalance_seconds),
-                partition_assignment_strategy="range",  # a member gets the same partitions of all
+                # A member gets the same partitions of all inputs.
+                partition_assignment_strategy="range",
                 max_partition_fetch_bytes=POLL_BYTES,
                 fetch_wait_max_ms=POLL_WAIT_MS,
             )
