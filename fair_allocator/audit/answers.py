@@ -84,7 +84,7 @@ class Answers:
         self._answers[request_id] = answer
 
     def add_orphan(self, round: int) -> None:
-        """Remember a round in which a request was decided again after it was forgotten."""
+        """Remember a round in which a request was decided again whose answer was forgotten."""
         self._orphans.append(round)
 
     def reach(self, round: int) -> bool:

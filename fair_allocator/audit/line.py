@@ -154,7 +154,7 @@ class Line:
             self.away = None
 
     def limit(self, slots: int) -> None:
-        """Correct the entitlement after a request with so many slots: it adds at most one pull."""
+        """Correct the entitlement after a request with several slots: it adds at most one pull."""
         excess = self.slope * slots - self.unit
         if excess > 0:
             self.value -= excess

@@ -64,8 +64,8 @@ class Audit:
     ----------
     window
         How many answers of a pool are remembered, to find an id that is used twice. Do not exceed
-        the number that the service remembers: if an older id comes again, the service may rightly
-        decide it again.
+        the number that the service remembers: the service may decide an older id again, and this is
+        no offence.
     whole
         Whether the log is complete from its beginning. If this is None, a partition is taken as
         complete if its first record is at offset 0. In a complete log, records before a pool's

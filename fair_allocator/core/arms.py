@@ -121,7 +121,8 @@ class Arms:
         The line of the arm's entitlement, over its own clock.
     missed
         The slots of the pool's clock for which the arm was not eligible. Negative if requests that
-        named the arm moved its own clock ahead of the pool's. Not valid while the arm is `away`.
+        named the arm moved its own clock ahead of the pool's clock. Not valid while the arm is
+        `away`.
     last
         The arm's own clock at its last pull.
     away
@@ -210,7 +211,7 @@ class Arms:
         self.missed[arm] = clock - self.away.pop(arm)
 
     def align(self, clock: int) -> None:
-        """Make every arm's own clock equal to the pool's; each arm keeps its entitlement."""
+        """Set every arm's own clock to the pool's clock; each arm keeps its entitlement."""
         for arm in range(len(self)):
             missed = clock - self.own(arm, clock)
             self.base[arm] -= self.slope[arm] * missed

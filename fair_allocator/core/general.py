@@ -297,7 +297,7 @@ class General(Deadlines):
         return [arm for arm in some if arm in held]
 
     def _steep(self, left_out: set[int], slots: int) -> list[int]:
-        """Return the eligible arms that so many slots would entitle to more than one pull."""
+        """Return the eligible arms that these slots would entitle to more than one pull."""
         arms = self._arms
         if self._large is None:
             large = [a for a in range(self._size) if arms.slope[a] * MAX_SLOTS > arms.unit[a]]

@@ -1,4 +1,4 @@
-"""Read the numbers that users pass in: Python's own, numpy's, fractions and decimals.
+"""Read the numbers that users pass in: of Python or numpy, fractions and decimals.
 
 This file is never compiled, and it never imports numpy. In compiled code, annotate a parameter that
 takes such numbers as `SupportsIndex` or `SupportsFloat`. Then mypyc lets any object through to the

@@ -168,7 +168,7 @@ class Proposals:
 
 
 def _is_plain(choice: Any) -> bool:
-    """Tell whether a choice is a Python int with a Python float or None, as most are."""
+    """Tell whether a choice is a Python int with a Python float or None, the most common case."""
     if type(choice) is not tuple or len(choice) != 2 or type(choice[0]) is not int:
         return False
     propensity = choice[1]

@@ -45,7 +45,7 @@ Shares = Mapping[str, Number] | Sequence[tuple[str, Number]] | Iterator[tuple[st
 def parse_number(value: Number, what: str) -> Fraction:
     """Read an exact fraction from text, int, Decimal, Fraction or a float's shortest decimal text.
 
-    numpy's numbers are read like Python's.
+    Numbers of numpy are read like numbers of Python.
 
     >>> parse_number("1/3", "quota"), parse_number(0.07, "quota")
     (Fraction(1, 3), Fraction(7, 100))
@@ -94,7 +94,7 @@ def parse_tolerance(value: Number) -> Fraction:
 
 
 def parse_shares(shares: Shares) -> dict[str, Fraction]:
-    """Read the arms of a pool: at least one, with different names, and quotas up to 1 in sum."""
+    """Read the arms of a pool: at least one, with different names; quotas sum to at most 1."""
     quotas: dict[str, Fraction] = {}
     for name, value in _pairs(shares):
         if not isinstance(name, str) or not name:

@@ -130,7 +130,7 @@ class Assignment:
 
     @property
     def picks(self) -> "tuple[Assignment, ...]":
-        """One assignment for each arm, this one first. Forced picks come before the learner's."""
+        """One assignment for each arm, this one first. Forced picks come before chosen ones."""
         return (self, *self.others) if self.others else (self,)
 
     @property

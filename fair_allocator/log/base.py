@@ -334,7 +334,7 @@ class Log(Closable):
 
         A position beyond the end deletes all of them.
 
-        This is not part of a transaction: trim only records that nobody needs any more.
+        This is not part of a transaction: trim only records that are not needed any more.
         """
 
     @abstractmethod

@@ -79,7 +79,7 @@ def part_of(pool: str, request_id: str, parts: SupportsIndex, partitioner: str =
 
 
 class Splits:
-    """The split pools of a configuration. Any other pool counts as its own only part.
+    """The split pools of a configuration. A pool that is not split counts as one part: itself.
 
     >>> splits = Splits({"tasks": 2}, "murmur2")
     >>> splits.names("tasks"), splits.names("others")

@@ -101,14 +101,14 @@ class OwnedPartition:
         self.reported = len(table.damaged)
 
     def _check_offsets(self, log: Log, shard: Shard) -> None:
-        """Refuse to serve if somebody moved the committed offsets away from the journal's."""
+        """Refuse to serve if a user changed the committed offsets, so that the journal differs."""
         said = log.committed(self.number).offsets
         wrong = {t: said[t] for t in INPUTS if t in said and said[t] != shard.offsets[t]}
         if not wrong:
             return
         if self.doubted != shard.offsets:
-            # A new owner may commit while we look, which moves both. If the journal's offsets are
-            # still the same at a second look, somebody moved the committed offsets by hand.
+            # A new owner may commit while we look, which changes both. If the journal's offsets are
+            # still the same at a second look, a user changed the committed offsets by hand.
             self.doubted = dict(shard.offsets)
             raise LogUnavailable(
                 f"partition {self.number}: the log's committed offsets {wrong} are not the "

@@ -31,11 +31,11 @@ class Hosting:
     Attributes
     ----------
     reward_timeout
-        How long to wait for a reward; None means for ever.
+        How long to wait for a reward; None means without a limit.
     default_reward
         The reward that is counted at the timeout; None means that nothing is counted.
     on_demand
-        Whether the pool was made from the template and nobody has configured it since.
+        Whether the pool was made from the template and was not configured otherwise since.
     fingerprint
         For a pool on demand: the fingerprint of the template that last made or changed it.
     paused
@@ -43,7 +43,7 @@ class Hosting:
     when_busy
         "wait" or "refuse": what happens to a request that no arm can take now.
     wait_timeout
-        How long a request may wait; None means for ever.
+        How long a request may wait; None means without a limit.
     reassign
         Whether a request is decided again when its arm declines or gives no reward in time.
     rate, burst

@@ -8,7 +8,7 @@ The pools share the limit by a known rule for shared buffers, the dynamic thresh
 at most as many bytes as are still free. So one pool alone takes at most one half of the limit. If n
 pools take all they can, they and the free part are n + 1 equal parts. Pools made on demand share
 three quarters of the limit by the same rule. Without their requests, they take at most one half of
-the limit: a new one is made only if, after it, they take at most twice as much as is free.
+the limit: no new one is made if these pools would then take more than twice as much as is free.
 
 The sums depend only on the state, with one exception: a retired pool counts with its compressed
 bytes.
@@ -24,7 +24,7 @@ ARM_BYTES: Final = 500
 
 MOST_BYTES: Final = 10_000
 MOST_A_BYTE: Final = 34
-"""The most memory of a request: a fixed number of bytes, and so many for each byte of its value.
+"""The most memory of a request: a fixed number of bytes, and a number for each byte of its value.
 """
 
 

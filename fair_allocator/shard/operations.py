@@ -83,7 +83,7 @@ class Decided(Operation):
 
 
 def _how(pick: Assignment) -> str:
-    """Return how an arm was chosen, up to the end of a JSON list: ``forced,propensity]``."""
+    """Return the end of a JSON list, which says how an arm was chosen: ``forced,propensity]``."""
     forced, propensity = pick.reason == "fairness", pick.propensity
     if type(propensity) is float and propensity == 1.0:
         return "1,1.0]" if forced else "0,1.0]"

@@ -235,7 +235,7 @@ class Outbox:
         self._add("assignments", pool, event.model_dump_json(exclude_none=True))
 
     def dead_letter(self, record: Record, reason: Refusal, message: str) -> None:
-        """Write the dead letter of an input, with as many of its bytes as fit."""
+        """Write the dead letter of an input. Bytes that do not fit are cut off."""
         key, value = record.key, record.value
         if key is not None:
             key = key[:LETTER_KEY_BYTES]

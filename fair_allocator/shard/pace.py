@@ -9,8 +9,8 @@ A_REQUEST: Final = 1_000
 class Pace:
     """Limits a pool to `rate` requests a second, and `burst` at once.
 
-    In any s seconds at most ``burst + rate * s`` requests are taken. The time is the shard's, so a
-    restore and a replay decide the same. Only requests that are taken fill the bucket.
+    In any s seconds at most ``burst + rate * s`` requests are taken. The time is the time of the
+    shard, so a restore and a replay decide the same. Only requests that are taken fill the bucket.
 
     Attributes
     ----------

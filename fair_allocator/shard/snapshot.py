@@ -121,7 +121,7 @@ class Snapshots:
         self._chunk = chunk_bytes
         self.generation = 0
         self.bytes = 0
-        """The size in bytes of the last generation, or of what was written of the current one."""
+        """The size in bytes of the last generation. While one is being written, its size so far."""
         self.closed_at: int | None = None
         """When the last generation was finished, in ms since 1970; None if there is none."""
         self._places: list[list[Any]] = []

@@ -104,7 +104,7 @@ def _line(data: object) -> bytes:
 
 
 def write_file(path: str, lines: Iterable[bytes]) -> int:
-    """Write a complete file or none; return the number of lines; raise OSError if this fails."""
+    """Write a complete file or none, and return the number of lines. Raise OSError on failure."""
     beside, count = f"{path}.{os.getpid()}.part", 0
     try:
         # Only the owner may read the file, because it has the state of every pool.

@@ -35,7 +35,7 @@ Chosen = Any
 """
 
 _REAL: Final[Any] = Real
-"""All real numbers, also numpy's. The annotation is Any because mypy cannot compare their types."""
+"""All real numbers, also those of numpy. It is Any, because mypy cannot compare their types."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -119,7 +119,7 @@ class Learner:
         raise NotImplementedError
 
     def choose_several(self, round: int, among: Among, count: int) -> Sequence[Chosen]:
-        """Choose `count` different arms of `among`, which has at least so many.
+        """Choose `count` different arms of `among`, which has at least this many.
 
         The probability in a choice is the probability that the arm is one of the chosen arms. If
         you do not override this method, it calls `choose` for one arm after the other.

@@ -321,7 +321,7 @@ class KafkaLog(Owning):
                 raise DriverError(f"partition {min(alien)} is not owned")
             yield
         except BaseException as error:
-            # Do this after every error, even one that is not the log's: only the journal shows
+            # Do this after every error, also after errors of other code: only the journal shows
             # whether the commit happened.
             self._spoil()
             if not isinstance(error, DriverError | LogError):

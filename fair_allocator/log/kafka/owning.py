@@ -168,7 +168,7 @@ class Owning(Log):
         return partitions
 
     def _unchanged(self, partitions: frozenset[int]) -> frozenset[int]:
-        """Return the partitions to whose journals no one else wrote during the rebalance."""
+        """Return the partitions whose journals did not change during the rebalance."""
         ends_known = self._commits.journal_ends
         known = {(JOURNAL, p): ends_known[p] for p in partitions & ends_known.keys()}
         try:

@@ -17,7 +17,7 @@ def is_busy(error: sqlite3.Error) -> bool:
 
 
 def log_error(name: str, error: sqlite3.Error) -> LogError:
-    """Return one of our errors for one of SQLite's."""
+    """Return our error for an error of SQLite, with advice what to do."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)
     kind, advice = _MEANINGS.get(code & 0xFF, (LogError, "this should not happen"))
     return kind(f"{name}: {error}; {advice}")

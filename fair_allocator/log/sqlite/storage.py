@@ -71,7 +71,7 @@ class Storage(ABC):
 
 
 class File(Storage):
-    """A log in a file, with other files beside it: two of SQLite's, `.lock` and `.turn`.
+    """A log in a file. Beside it are two files of SQLite, and two of ours: `.lock` and `.turn`.
 
     The service locks `.lock`, and writers take turns by `.turn`. The files must be on a local disk,
     because the write-ahead log needs memory that all its users share.
@@ -192,8 +192,8 @@ def _bell_of(path: str) -> Bell:
 class _Turnstile(Door):
     """Gives the writers of a file their turns, one after the other.
 
-    With SQLite alone, a writer that waits tries again and again, and a writer that appends in a
-    tight loop always wins: in a test, the service waited for seconds. So a writer first takes the
+    With SQLite alone, a writer that waits tries again and again. A writer that appends in a tight
+    loop always wins: in a test, the service waited for seconds. So a writer first takes the
     turnstile, which is a lock on the file `.turn`. It waits there for SQLite's lock, and leaves the
     turnstile when it has that lock. If the same writer comes again too early, it finds the
     turnstile taken and waits for its turn. A writer that ignores the turnstile does no harm,

@@ -25,8 +25,8 @@ ROOM: Final = 3.0
 class GrowingLimit:
     """The time limit of a call: short at first, doubled after each call that took longer.
 
-    So we soon give up a call that never returns, and a slow cluster still gets enough time: while
-    calls take long, the limit stays above the time that they take.
+    So we soon give up a call that never returns. A slow cluster still gets enough time, because the
+    limit grows with the time that calls take.
     """
 
     def __init__(self, least: float, most: float) -> None:

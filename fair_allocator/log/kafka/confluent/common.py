@@ -60,7 +60,7 @@ def as_error(error: KafkaError, topic: str = "") -> DriverError:
     code, text = error.code(), f"{error.name()}: {error.str()}"
     if topic:
         text = f"{topic}: {text}"
-    # Of a fatal error of a consumer, only the message says what it is; the code is always the same.
+    # All fatal errors of a consumer have the same code. Only the message says which error it is.
     if code == KafkaError.FENCED_INSTANCE_ID or (
         code == KafkaError._FATAL and "group.instance.id" in text
     ):
@@ -84,7 +84,7 @@ def translated() -> Iterator[None]:
     except KafkaException as error:
         raise as_error(error.args[0]) from error
     except SystemError as error:
-        # The client failed for good. It raises this error in its next callback, whatever that is.
+        # The client failed for good. It raises this error in its next callback of any kind.
         cause = error.__cause__
         if isinstance(cause, KafkaException):
             raise as_error(cause.args[0]) from error
