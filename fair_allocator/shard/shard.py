@@ -1,8 +1,8 @@
 """All pools of one partition: reads inputs, and applies them to the pools.
 
-To *fold* an input means to apply it. It changes the state, and makes outgoing records and a part of
-the next journal entry. Every change of state is an operation (see `operations`). A restore reads
-the same operations from the journal.
+To *fold* an input means to apply it. Folding changes the state, and makes outgoing records and a
+part of the next journal entry. Every change of state is an operation (see `operations`). A restore
+reads the same operations from the journal.
 """
 
 from collections.abc import Mapping, Sequence
