@@ -168,7 +168,7 @@ class Ownership(Protocol):
         """Prepare to give up partitions: commit for them now, because later commits fail.
 
         The method may call only `Log.commit`. Then the log calls `lost` for the partitions that go
-        to another owner. It makes no call for those that stay. Records that were polled but not
+        to another owner, and makes no call for those that stay. Records that were polled but not
         committed are read again by the next owner.
         """
 

@@ -40,7 +40,7 @@ _RESTORING_SECONDS: Final = 10.0
 """After this time, the service polls before it begins the next restore."""
 
 _RETRY_SECONDS: Final = 0.5
-"""Longest pause between two attempts to restore. It is short: meanwhile no service decides."""
+"""Longest pause between two attempts to restore. It is short, as no service decides meanwhile."""
 
 _TELLING_SECONDS: Final = 2.0
 """How often a long restore logs its progress."""

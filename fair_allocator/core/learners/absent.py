@@ -10,7 +10,7 @@ class Absent(Learner):
     """A learner that cannot choose, and keeps the stored data of the learner that it replaces.
 
     It is used if the package of that learner is missing or broken. The pool then decides without a
-    learner, and counts a fault each time. It stores the learner's name, parameters and state
+    learner, and counts a fault each time. The learner's name, parameters and state are stored
     unchanged. When the package works again, the next start brings the learner back.
     """
 

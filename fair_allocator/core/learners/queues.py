@@ -11,9 +11,9 @@ from fair_allocator.core.learners.largest import Floats
 class Queues:
     """One queue for each arm: the part of its quota that was not served.
 
-    A queue grows by the quota at every pull of any arm, even if its own arm was not eligible. It
-    shrinks by 1 at a pull of its own arm, but never below 0. This is as in the papers of `lfg` and
-    `tscsf`.
+    A queue grows by the quota at every pull of any arm, even if its own arm was not eligible. The
+    queue shrinks by 1 at a pull of its own arm, but never below 0. The papers of `lfg` and `tscsf`
+    define it so.
     """
 
     def __init__(self, arms: Arms, lengths: Sequence[float]) -> None:

@@ -88,8 +88,8 @@ class AtLeastOnce(Commits):
             self.ahead or outgoing or any(self.known.get(p) != each for p, each in after.items())
         )
         if not changes or began - self._polled_at > self._patience:
-            # After such a long silence the group may have evicted us. Then this store fails, before
-            # we write frames. They would be void, but would force the new owner to restore.
+            # After such a long silence the group may have evicted us. Then this store fails before
+            # we write frames. The frames would be void, but would force the new owner to restore.
             self.store_now(wait=True)
         if not changes:
             return []

@@ -1,4 +1,4 @@
-"""The adapter of confluent-kafka. It uses librdkafka, so it is faster, but it is not pure Python.
+"""The adapter of confluent-kafka. This client uses librdkafka. It is faster, but not pure Python.
 
 Callbacks run during the calls in this folder, on the calling thread.
 """
