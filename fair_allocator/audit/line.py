@@ -160,7 +160,7 @@ class Line:
             self.value -= excess
 
     def limit_cap(self, slots: int) -> None:
-        """Correct the cap's allowance after such a request: it adds at most one pull."""
+        """Correct the cap's allowance after a request with several slots: it adds at most 1."""
         if self.cap is not None:
             excess = self.cap.slope * slots - self.cap.unit
             if excess > 0:
