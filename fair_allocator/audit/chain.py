@@ -139,7 +139,7 @@ class ChainAudit:
         self._blame(
             self._partition,
             self._suspect,
-            f"from here on the records are not those that were published: {source} knows of "
+            f"from here on the records are not those that were published: {source} covers "
             f"{records} with another chain: {wrong}",
         )
 
@@ -154,21 +154,21 @@ class ChainAudit:
                 self._blame(
                     self._partition,
                     end,
-                    f"{head.source} knows of {head.records} records, of which "
+                    f"{head.source} covers {head.records} records, of which "
                     f"{head.records - self._records} at the end are missing",
                 )
             elif head.records and (head.sealed or not trimmed):
                 self._blame(
                     self._partition,
                     0,
-                    f"{head.source} knows of {head.records} records, none is chained",
+                    f"{head.source} covers {head.records} records, but there is no chain",
                 )
         sealed = [head for head in self._missed if head.sealed]
         if sealed and self._sealed is None:
             self._blame(
                 self._partition,
                 self._suspect,
-                f"{sealed[-1].source} knows of {sealed[-1].records} records, of which none is left "
+                f"{sealed[-1].source} covers {sealed[-1].records} records, of which none is left "
                 "that could be checked",
             )
         elif self._sealed and not partial and (self._first or self._uncovered):

@@ -106,11 +106,11 @@ class PoolAudit:
             return
         if round != ledger.rounds + 1:
             if round <= ledger.rounds:
-                self._blame(f"has been played, round {ledger.rounds + 1} is next", round)
+                self._blame(f"was already played, round {ledger.rounds + 1} is next", round)
                 return
             self._blame(f"round {ledger.rounds + 1} should come first", round)
         if event.epoch != books.terms.epoch:
-            self._blame(f"is of epoch {event.epoch}, in force is {books.terms.epoch}", round)
+            self._blame(f"is of epoch {event.epoch}, but {books.terms.epoch} is in force", round)
         tally.rounds += 1
         tally.unpromised += ledger.bound is None
         # Test all fields at once, which is fast, because this code runs for every round.

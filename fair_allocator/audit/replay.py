@@ -159,7 +159,7 @@ class _Partition:
         if published["type"] == "epoch" and published["complete"]:
             return self._compare_standing(published, again)
         if decided is None:
-            return "deciding again publishes nothing here"
+            return "the replay publishes nothing here"
         return _difference(again, published)
 
     def _compare_standing(self, published: Mapping[str, Any], again: Any) -> str | None:
@@ -308,5 +308,5 @@ def _difference(decided: Mapping[str, Any], published: Mapping[str, Any]) -> str
     names = [name for name in published if decided.get(name) != published[name]]
     names += [name for name in decided if name not in published]
     where = f"pool {published.get('pool')!r}, round {published.get('round')}"
-    parts = (f"{n} is {published.get(n)!r}, decided again {decided.get(n)!r}" for n in names[:3])
+    parts = (f"{n} is {published.get(n)!r}, in the replay {decided.get(n)!r}" for n in names[:3])
     return f"{where}: {'; '.join(parts)}; did the configuration or the seed change?"

@@ -261,8 +261,8 @@ class Arms:
         unit = self.unit[arm]
         if unit > _SMALL_UNIT and lcm(unit, quota.denominator) > MAX_UNIT:
             raise InvalidPool(
-                f"arm {self.names[arm]!r}: quota {quota} shares too little with the denominators "
-                "of its earlier quotas to go on exactly; choose a decimal one"
+                f"arm {self.names[arm]!r}: with quota {quota} after its earlier quotas, the "
+                "denominator of its entitlement gets too large; choose a decimal quota"
             )
 
     def bend(self, arm: int, quota: Fraction, clock: int) -> None:

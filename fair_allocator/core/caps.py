@@ -35,7 +35,7 @@ def parse_caps(
         share = parse_number(value, f"arm {name!r}: cap")
         if not quotas[name] <= share <= 1 or not share:
             raise InvalidPool(
-                f"arm {name!r}: the cap must be above 0, from its quota "
+                f"arm {name!r}: the cap must be above 0, and from its quota "
                 f"{readable(quotas[name])} to 1, got {value}"
             )
         if share < 1:  # a cap of 1 limits nothing

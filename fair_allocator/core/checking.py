@@ -99,7 +99,7 @@ def check_promise(
     since = len(lines) * ATTEMPTS // 64 if len(lines) > PROMPT else 0
     furthest = max(-(-ahead // unit) for ahead, _, unit in lines)
     if bound > allowed and furthest < -since:
-        refuse("fairness.terms", f"a bound near {allowed:,}, since nobody is owed more", bound)
+        refuse("fairness.terms", f"a bound near {allowed:,}, as no arm is owed more", bound)
     if in_force == "max-deficit":
         _check_staircase(lines)
     elif is_unsafe(lines):
@@ -164,10 +164,10 @@ def _check_columns(arms: Mapping[str, Any], count: int, rounds: int, clock: int)
         if not 0 <= slope <= unit or (
             unit > MAX_DENOMINATOR and unit // gcd(slope, unit) > MAX_DENOMINATOR
         ):
-            _refuse_arm(arms, "slope", arm, "a quota of its unit, from 0 to 1")
+            _refuse_arm(arms, "slope", arm, "from 0 to its unit, so that it is a quota")
         own = away.get(arm, clock - late)
         if not 0 <= own <= rounds * MAX_SLOTS:
-            _refuse_arm(arms, "missed", arm, "less than the clock shows")
+            _refuse_arm(arms, "missed", arm, "at most the pool's clock")
         if last > own:
             _refuse_arm(arms, "last", arm, f"at most {own:,}, what its clock shows")
         if not 0 <= base + slope * own <= unit * played:
@@ -318,12 +318,12 @@ class _Answers:
             whole_in("requests.held", count, 1, MAX_SLOTS)
         for fields in list_in("requests.open", requests["open"]):
             if not self._is_open("requests.open", fields) and fields[0] not in held:
-                refuse("requests.open", "requests that something is waited for", fields)
+                refuse("requests.open", "requests that wait for a reward or another arm", fields)
         if not held.keys() <= self._seen:
             refuse("requests.held", "open requests", list(held)[:3])
         for fields in list_in("requests.closed", requests["closed"]):
             if self._is_open("requests.closed", fields):
-                refuse("requests.closed", "requests that nothing is waited for", fields)
+                refuse("requests.closed", "requests that wait for no reward", fields)
 
     def _is_open(self, key: str, fields: Any) -> bool:
         """Check a request and all its picks; tell whether a reward is pending."""
@@ -332,12 +332,12 @@ class _Answers:
         before = len(self._seen)
         self._seen.add(fields[0])
         if len(self._seen) == before:
-            refuse(key, "requests with ids of their own", fields[0])
+            refuse(key, "requests with different ids", fields[0])
         waits = self._check_pick(key, *fields[1:7])
         if len(fields) > 7:
             for other in list_in(key, fields[7]):
                 if type(other) is not list or not 5 <= len(other) <= 6:
-                    refuse(key, "other arms with how they were given", other)
+                    refuse(key, "other arms, each with how it was given", other)
                 waits = self._check_pick(key, *other) or waits
         return waits
 
@@ -364,7 +364,7 @@ class _Answers:
             refuse(key, "propensities from 0 to 1", propensity)
         if later is not None:
             if later not in _LATER:
-                refuse(key, "what becomes of a later reward", later)
+                refuse(key, "the outcome of a later reward", later)
             return False
         index = self._index.get(arm)
         if index is not None and self._joined[index] <= round:

@@ -115,7 +115,7 @@ class Proposals:
         arm = whole(said)
         propensity = None if chance is None else unit_float(chance)
         if arm is None:
-            self.fault(NO_CHOICE, f"chose {shown(choice)}, which is no arm's index")
+            self.fault(NO_CHOICE, f"chose {shown(choice)}, which is not the index of an arm")
         elif not 0 <= arm < len(arms):
             self.fault(UNKNOWN_ARM, f"chose arm {shown(arm)} of {len(arms)}")
         elif arm in taken:

@@ -124,7 +124,7 @@ class OwnedPartition:
         raise ConfigurationError(
             f"partition {self.number}: the log's committed offsets {wrong} are not the "
             f"journal's {shard.offsets}: somebody moved them. Run with --accept-offsets to go on "
-            "from the journal's, so that nothing is skipped or counted twice"
+            "from the offsets of the journal, so that nothing is skipped or counted twice"
         )
 
     def note_tried(self, shard: Shard) -> None:

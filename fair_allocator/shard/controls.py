@@ -104,7 +104,7 @@ class Controlling(Deciding):
         if split is None or (split == parts and not on_demand):
             return None
         return (
-            f"pool {pool!r} is split into {split} parts, and {name!r} is none of those that serve: "
+            f"pool {pool!r} is split into {split} parts, and {name!r} is not the name of one: "
             "send each event to the part of its request, see docs/splitting.md"
         )
 

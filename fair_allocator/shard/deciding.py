@@ -114,8 +114,8 @@ class Deciding(Commits):
         if len(hosted.waiting) >= self.settings.waiting_per_pool:
             raise Unusable(
                 Refusal.TOO_MANY_WAITING,
-                f"limits.waiting_per_pool ({self.settings.waiting_per_pool:,}) wait in pool "
-                f"{name!r}",
+                f"limits.waiting_per_pool ({self.settings.waiting_per_pool:,}) requests already "
+                f"wait in pool {name!r}",
             )
         self._do(name, Waited(asked, instead_of))
         self._outbox.waiting(name, asked, hosting.paused, asked.headers, instead_of)

@@ -45,7 +45,7 @@ def parse_needs(text: str) -> Test:
     reader = _Reader(text)
     test = reader.any(0)
     if reader.next:
-        raise InvalidRequest(f"needs: {shown(text)} goes on with {reader.next!r} after its end")
+        raise InvalidRequest(f"needs: {shown(text)} has {reader.next!r} after its end")
     return test
 
 
@@ -104,7 +104,7 @@ class _Reader:
             return inner
         if not word or word in "&|)":
             missing = word or "its end"
-            raise InvalidRequest(f"needs: {shown(self._text)} lacks a tag before {missing}")
+            raise InvalidRequest(f"needs: {shown(self._text)} must have a tag before {missing}")
         self._tags += 1
         if self._tags > MOST_TAGS:
             raise InvalidRequest(f"needs: more than {MOST_TAGS} tags")

@@ -81,7 +81,7 @@ def test_needs_are_met_by_tags(house: House) -> None:
         ({"slots": 0}, "bad-event", "slots"),
         ({"slots": 10**9}, "refused", "slots"),
         ({"needs": "klingon"}, "refused", "no arm of the pool meets this expression"),
-        ({"needs": "french &"}, "refused", "lacks a tag"),
+        ({"needs": "french &"}, "refused", "must have a tag"),
         ({"needs": "french", "eligible": ["ann"]}, "bad-event", "give one of them"),
         ({"slot": 2}, "bad-event", "did you mean 'slots'"),
         ({"redundancy": 3}, "bad-event", "did you mean 'slots'"),

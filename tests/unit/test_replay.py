@@ -118,7 +118,7 @@ def test_a_forged_choice_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[
     other = site.file.read_text().replace("[log]", "seed = 1\n[log]")
     site.file.write_text(other)
     assert site("audit", "--replay") == 1
-    assert "decided again" in capsys.readouterr().out
+    assert "in the replay" in capsys.readouterr().out
 
 
 def test_a_trimmed_log_cannot_be_decided_again(
