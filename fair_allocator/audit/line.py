@@ -137,7 +137,7 @@ class Line:
     # -- changes ------------------------------------------------------------------------------
 
     def miss(self, slots: int) -> None:
-        """Note that the arm missed slots of the pool's clock. A negative number: it ran ahead."""
+        """Note that the arm missed slots of the pool's clock; `slots` is negative if it ran ahead."""
         self.since += slots
         self.last += slots
         if self.due is not None:
