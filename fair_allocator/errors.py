@@ -1,8 +1,8 @@
 """Every error this package raises on purpose, each with a message that says what to do.
 
 FairAllocatorError
-├── InvalidPool            quotas, tolerance, rule or learner that cannot be served
-├── InvalidRequest         a request that names no usable arms or slots
+├── InvalidPool            quotas, tolerance, rule or learner that are not valid
+├── InvalidRequest         a request for arms or slots that the pool cannot give
 │   ├── NobodyFree         every eligible arm is asleep, busy or at its cap
 │   └── NobodyLeft         every eligible arm was given the request before
 ├── InvalidReward          a reward that is not a number in [0, 1]
@@ -11,12 +11,12 @@ FairAllocatorError
 └── LogError               the log could not do what was asked                      exit 70
     ├── LogUnavailable     cannot be reached or opened, or is full: try again       exit 69
     │   └── LogMissing     does not exist yet                                       exit 69
-    ├── LogLocked          another service holds it                                 exit 69
+    ├── LogLocked          another service is using it                              exit 69
     ├── LogReadOnly        may be read but not written                              exit 69
-    ├── LogCorrupt         is damaged, or no log at all                             exit 70
+    ├── LogCorrupt         is damaged, or is not a log                              exit 70
     ├── LogTooNew          was written by a newer version                           exit 78
     ├── CommitFailed       the transaction may not have happened: restore           exit 69
-    ├── OffsetGone         a position that the log does not hold                    exit 70
+    ├── OffsetGone         a position that the log does not have                    exit 70
     └── JournalBroken      a shard's journal has a gap, a fork or damage            exit 70
         └── DamagedPool    the snapshot's bytes of one pool are not its state       exit 70
 
@@ -64,13 +64,13 @@ EX_CONFIG = 78
 
 
 class ConfigurationError(FairAllocatorError, ValueError):
-    """Settings contradict each other, or the log that they are for; nothing was changed."""
+    """Settings contradict each other, or do not fit the log; nothing was changed."""
 
     exit_code: ClassVar[int] = EX_CONFIG
 
 
 class LogError(FairAllocatorError):
-    """The log could not do what was asked; this did not change what was committed before."""
+    """The log could not do what was asked. Everything committed before is unchanged."""
 
     exit_code: ClassVar[int] = EX_SOFTWARE
 
@@ -86,12 +86,12 @@ class LogMissing(LogUnavailable):
 
 
 class LogLocked(LogError):
-    """Another service holds the log.
+    """Another service is using the log.
 
     Attributes
     ----------
     pid
-        The process that holds the log; None if it has not written its id yet.
+        The id of its process; None if the process has not written its id yet.
     """
 
     exit_code: ClassVar[int] = EX_UNAVAILABLE
@@ -118,10 +118,10 @@ class LogTooNew(LogError):
 
 
 class CommitFailed(LogError):
-    """It is not known whether the transaction happened; discard the state in memory and restore it.
+    """It is not known whether the transaction happened: discard the state in memory and restore it.
 
-    Either all of the transaction happened or nothing. The journal shows which, when the service
-    restores the state.
+    The transaction happened as a whole or not at all. When the service restores its state, the
+    journal shows which is true.
     """
 
     exit_code: ClassVar[int] = EX_UNAVAILABLE
@@ -136,4 +136,4 @@ class JournalBroken(LogError):
 
 
 class DamagedPool(JournalBroken):
-    """The bytes of one pool in a snapshot are not its state; the other pools are served."""
+    """The bytes of a pool in a snapshot are not a valid state; the other pools are served."""

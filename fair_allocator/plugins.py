@@ -11,7 +11,7 @@ GROUP = "fair_allocator.learners"
 
 
 class InstalledLearners(Mapping[str, type[Learner]]):
-    """Learners by name. Each is loaded when it is needed, so a broken one does not harm others."""
+    """Learners by name, each loaded when it is needed. So a broken one does not affect others."""
 
     def __init__(self, points: Iterable[Any]) -> None:
         self._points = {point.name: point for point in points}
@@ -25,7 +25,9 @@ class InstalledLearners(Mapping[str, type[Learner]]):
                 f"learner {name!r}: its package cannot be loaded: {error!r}; repair or remove it"
             ) from error
         if not isinstance(kind, type) or not issubclass(kind, Learner):
-            raise InvalidPool(f"learner {name!r}: its package brings {kind!r}, which is no Learner")
+            raise InvalidPool(
+                f"learner {name!r}: its package brings {kind!r}, which is not a Learner"
+            )
         return kind
 
     def __iter__(self) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Text helpers: names to UTF-8 and back, names of parts, and numbers and errors in plain words.
 
-Names come from JSON. There, a single half of a surrogate pair is valid. Python's UTF-8 refuses it
-unless the error handler "surrogatepass" is set. So every name is converted here.
+Names come from JSON, which allows one half of a surrogate pair. Python refuses to encode such a
+half in UTF-8 unless the error handler "surrogatepass" is set. So every name is converted here.
 """
 
 import re
@@ -18,7 +18,7 @@ def to_bytes(text: str) -> bytes:
     b'\xed\xa0\x80'
     """
     try:
-        return text.encode()  # compiled code is fast at this, and slow with an error handler
+        return text.encode()  # try this first: in compiled code, an error handler is slow
     except UnicodeEncodeError:
         return text.encode("utf-8", "surrogatepass")
 
@@ -29,7 +29,7 @@ def to_text(data: bytes) -> str:
 
 
 class Part(NamedTuple):
-    """What the name of a part says: the pool, and the part's number from 0 on among `parts`."""
+    """What the name of a part says: its pool, its number from 0 on, and the number of parts."""
 
     pool: str
     number: int
@@ -37,7 +37,7 @@ class Part(NamedTuple):
 
 
 def part_in(name: str) -> Part | None:
-    """Return what a pool's name says if it is the name of a part, otherwise None.
+    """Return what a pool's name says if it is the name of a part (see `log.parts`), else None.
 
     >>> part_in("tasks~0of4~1")
     Part(pool='tasks', number=0, parts=4)
@@ -60,7 +60,7 @@ def counted(count: int, word: str) -> str:
 
 
 def demanded(message: str) -> str:
-    """Return pydantic's message about a value in plain words.
+    """Return a message of pydantic about a value in plain words.
 
     >>> demanded("Input should be less than or equal to 1")
     'must be at most 1'

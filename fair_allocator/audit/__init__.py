@@ -2,6 +2,7 @@
 
 The audit reads the published records one by one. Its memory does not grow with the log. It makes no
 decisions, and shares no code with the modules that decide. Only `replay` decides again, on purpose.
+docs/audit.md explains the words.
 
 >>> report = audit_ndjson([b'{"type": "assignment"}'])
 >>> report.ok, report.offences

@@ -4,7 +4,7 @@ from collections import deque
 
 
 class Given:
-    """All arms that a request was ever given: the first ones, then their replacements.
+    """All arms that a request was ever given to: the first ones, then their replacements.
 
     `rounds` has the round of each of these arms, in order.
     """
@@ -17,16 +17,16 @@ class Given:
         self.replaced: set[str] = set()
 
     def again(self, round: int, arm: str, instead_of: str) -> None:
-        """Give the request to another arm."""
+        """Note that the request was given to `arm`, in place of the arm `instead_of`."""
         self.replaced.add(instead_of)
         self.rounds[arm] = round
 
     def fits(self, round: int, arms: tuple[str, ...]) -> bool:
         """Tell whether a repeat may name these arms.
 
-        A repeat names the picks that are still valid. If no pick is valid, it names all of them. A
-        pick is no longer valid after its arm has declined. But the audit knows of this only when
-        the request is given to another arm.
+        A repeat names the arms that still have the request. If none has it any more, the repeat
+        names all of them. An arm no longer has the request after it has declined. But the audit
+        sees this only when the request is given to another arm.
         """
         standing = self.rounds.keys() - self.replaced
         return (
@@ -37,7 +37,7 @@ class Given:
 
 
 Answer = tuple[int, str] | Given
-"""A round and its arm. If the request had several arms, a `Given`, which needs more memory."""
+"""A round and its arm. For a request with several arms a `Given`, which needs more memory."""
 
 
 def given(answer: Answer) -> Given:
@@ -58,16 +58,16 @@ class Answers:
         self._answers: dict[str, Answer] = {}
         self._order: deque[str] = deque()
         self.has_all = window > 0
-        """Whether all answers are still remembered."""
+        """Whether all answers so far are still remembered."""
         self._orphans: deque[int] = deque(maxlen=window or 1)
-        """The rounds in which a request was decided again after its answer was forgotten."""
+        """The rounds in which a request was decided again after `Answers` had forgotten it."""
 
     def get(self, request_id: str) -> Answer | None:
-        """Return the answer to a request, None if it is not remembered."""
+        """Return the answer to a request, or None if it is not remembered."""
         return self._answers.get(request_id)
 
     def add(self, request_id: str, answer: Answer) -> None:
-        """Remember a new answer in place of the oldest."""
+        """Remember a new answer. If there are too many, forget the oldest."""
         if not self._window:
             return
         if len(self._order) == self._window:
@@ -84,11 +84,11 @@ class Answers:
         self._answers[request_id] = answer
 
     def add_orphan(self, round: int) -> None:
-        """Remember a round in which a request was decided again after it was forgotten."""
+        """Remember a round in which a request was decided again whose answer was forgotten."""
         self._orphans.append(round)
 
     def reach(self, round: int) -> bool:
-        """Tell whether the answer of `round` would still be remembered."""
+        """Tell whether an answer that was given in `round` would still be remembered."""
         if not self._order or round in self._orphans:
             return False
         return round >= first_round(self._answers[self._order[0]])

@@ -1,7 +1,8 @@
-"""The books of one pool: what is in force, and each arm's account.
+"""The books of one pool: what is in force, and what each arm is entitled to and got.
 
 Epoch records open and change the books. Each one is checked against the records before it. After an
-offence the audit goes on with what the log says, so that it counts each fault only once.
+*offence*, which is a record that breaks a promise, the audit goes on with what the log says. So it
+counts each fault only once.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,10 +17,10 @@ from fair_allocator.audit.statement import Chunks, Statement, Terms, Unreadable
 from fair_allocator.events import EpochEvent
 
 Blame = Callable[[str, int, str | None], None]
-"""Called with a sentence, and with the round and the arm that the sentence is about."""
+"""A function that receives an offence: a sentence, and the round and the arm that it is about."""
 
 _UNWIELDY: Final = 10**36
-"""When a cap changes, its allowance is rounded up if its denominator would exceed this."""
+"""The largest denominator of an allowance. When a cap changes, its allowance may be rounded up."""
 
 
 class Books:
@@ -32,7 +33,7 @@ class Books:
     whole
         Whether the log is complete from its beginning. If so, the pool must begin with round 1.
     peaks
-        Where to note what is owed to each arm, if the pool is a part of a split one.
+        Where to note what is owed to each arm, if the pool is a part of a split pool.
     """
 
     def __init__(self, blame: Blame, *, whole: bool, peaks: Peaks | None = None) -> None:
@@ -90,7 +91,7 @@ class Books:
             self._blame("changes a pool that no complete epoch record opened", event.round, None)
 
     def _open(self, new: Statement) -> None:
-        """Start from the first complete statement. If the log is whole, it must be a new pool's."""
+        """Start from the first complete statement. If the log is whole, the pool must be new."""
         self.fresh = new.round == 1
         fresh = self._whole or self.fresh
         if fresh:
@@ -241,14 +242,14 @@ class Books:
             self.ledger.note_all()
 
     def worst(self) -> Worst | None:
-        """Return the shortfall that came closest to its bound so far, and that bound."""
+        """Return the shortfall that came closest to its bound so far, with this bound."""
         if self.ledger is None:
             return self._worst
         now = self.ledger.worst()
         return now if self._worst is None else closer(self._worst, now)
 
     def longest_gap(self) -> int | None:
-        """Return the longest wait for a pull so far, in slots of the waiting arm."""
+        """Return the longest wait for a pull so far, in slots that the waiting arm could take."""
         if self.ledger is None:
             return self._gap
         return max(self._gap or 0, self.ledger.longest_gap())

@@ -15,7 +15,7 @@ BLOCK: Final = 4
 LONG: Final = 1_000
 
 Blame = Callable[[int, int, str], None]
-"""Called with the partition, the offset of the first record that may be wrong, and a sentence."""
+"""A function that receives an offence: partition, offset of the first doubtful record, sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class Head:
     chain
         The SHA-256 in hex.
     source
-        In words, where this head comes from.
+        Where this head comes from, as a text for messages.
     sealed
-        Whether the head is signed, and its key was checked.
+        Whether the head is from a seal: a signed statement whose signature was checked.
     """
 
     partition: int
@@ -41,7 +41,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class ChainRow:
-    """What was seen of a partition's chain.
+    """What the audit has seen of a partition's chain.
 
     Attributes
     ----------
@@ -49,11 +49,11 @@ class ChainRow:
         The records from number `first` up to, but not including, number `records` were checked.
         Both are None if there is no checkpoint.
     uncovered
-        Records before the first checkpoint.
+        How many records come before the first checkpoint.
     checkpoints
-        How many checkpoints were met.
+        How many checkpoints there are.
     sealed
-        The number up to which the records are sealed; None if they are not.
+        The number up to which the records are sealed; None if no record is.
     """
 
     partition: int
@@ -84,12 +84,12 @@ class ChainAudit:
         """The chain after the last complete block, None before the first checkpoint."""
         self._block: list[bytes] = []
         self._suspect = 0
-        """The offset of the first record that is not known to be right."""
+        """The offset of the first record that no checkpoint or head has confirmed yet."""
         self._sealed: int | None = None
         self._missed: list[Head] = []
 
     def take(self, offset: int, value: bytes, event: object) -> None:
-        """Add the next record; `event` is its parsed content, None if it cannot be read."""
+        """Add the next record; `event` is its parsed content, or None if it cannot be read."""
         if isinstance(event, CheckpointEvent):
             self._check(offset, event)
         if self._chain is None:
@@ -108,7 +108,7 @@ class ChainAudit:
     def _check(self, offset: int, event: CheckpointEvent) -> None:
         """Check a checkpoint against the records before it.
 
-        At the first checkpoint, and after an offence, the chain starts from the stated hash.
+        At the first checkpoint, and after an offence, the chain goes on from the stated hash.
         """
         chain = bytes.fromhex(event.chain)
         if self._chain is None:
@@ -121,7 +121,7 @@ class ChainAudit:
         self._compare_heads(chain)
 
     def _compare_heads(self, chain: bytes) -> None:
-        """Compare the chain with the heads that are known for this number of records."""
+        """Compare the chain with the known heads for this number of records."""
         heads = self._heads
         while heads and heads[0].records <= self._records:
             head = heads.popleft()
@@ -139,7 +139,7 @@ class ChainAudit:
         self._blame(
             self._partition,
             self._suspect,
-            f"from here on the records are not those that were published: {source} knows of "
+            f"from here on the records are not those that were published: {source} covers "
             f"{records} with another chain: {wrong}",
         )
 
@@ -154,21 +154,21 @@ class ChainAudit:
                 self._blame(
                     self._partition,
                     end,
-                    f"{head.source} knows of {head.records} records, of which "
+                    f"{head.source} covers {head.records} records, of which "
                     f"{head.records - self._records} at the end are missing",
                 )
             elif head.records and (head.sealed or not trimmed):
                 self._blame(
                     self._partition,
                     0,
-                    f"{head.source} knows of {head.records} records, none is chained",
+                    f"{head.source} covers {head.records} records, but there is no chain",
                 )
         sealed = [head for head in self._missed if head.sealed]
         if sealed and self._sealed is None:
             self._blame(
                 self._partition,
                 self._suspect,
-                f"{sealed[-1].source} knows of {sealed[-1].records} records, of which none is left "
+                f"{sealed[-1].source} covers {sealed[-1].records} records, of which none is left "
                 "that could be checked",
             )
         elif self._sealed and not partial and (self._first or self._uncovered):
@@ -180,7 +180,7 @@ class ChainAudit:
             )
 
     def row(self) -> ChainRow:
-        """Return what was seen."""
+        """Return what the audit has seen of this chain."""
         begun = self._chain is not None
         return ChainRow(
             self._partition,
@@ -199,5 +199,5 @@ class ChainAudit:
 def _text(value: bytes) -> bytes:
     """Return a value in the form in which it is hashed."""
     if not value.startswith(b"{") or b"\n" in value:
-        return b"\n"  # stands for no value; the service never writes a value like this
+        return b"\n"  # stands for a record without a value; the service never writes this value
     return value if len(value) <= LONG else sha256(value).hexdigest().encode()

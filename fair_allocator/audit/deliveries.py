@@ -8,17 +8,17 @@ from fair_allocator.events import first_delivered
 DELIVERIES: Final = 20_000
 """How many earlier records are remembered to recognise a second delivery.
 
-They span several commits of usual size, and take about 150 bytes each.
+This is several commits of usual size. A record takes about 150 bytes.
 """
 
 
 class Deliveries:
-    """The last records; a fingerprint of each is kept."""
+    """The fingerprints of the last records."""
 
     def __init__(self, most: int = DELIVERIES) -> None:
         self._most = most
         self._published: dict[int, bool] = {}
-        """By fingerprint: whether the record was seen without the mark `redelivered`."""
+        """For each fingerprint, whether its record was seen without the mark `redelivered`."""
         self._order: deque[int] = deque()
 
     def is_again(self, value: bytes) -> bool:

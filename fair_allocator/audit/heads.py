@@ -19,10 +19,10 @@ def read_head(
 ) -> tuple[int, str] | None:
     """Return how many records a partition's chain covers, and the chain; None if there is none.
 
-    `records` are the offsets and values from the start of the topic. `trimmed` says whether earlier
-    records are gone. The records are checked against the `known` heads, and `blame` is called for
-    each contradiction. Guarantees are not checked: a seal says what was published, not that it was
-    fair.
+    `records` has the offsets and values from the start of the topic on. `trimmed` says whether
+    earlier records are gone. The records are checked against the `known` heads, and `blame` is
+    called for each contradiction. Guarantees are not checked here: a seal says what was published,
+    not that it was fair.
     """
     heads = [head for head in known if head.partition == partition]
     chain, deliveries = ChainAudit(partition, heads, blame), Deliveries()

@@ -1,7 +1,7 @@
 """What the journal says about the chain, to detect missing records at the end of a topic.
 
-Except for a replay, all other parts of the audit read only the assignments topic. This part reads
-the newest state of the chain from the journal's entries and snapshots, and nothing else there.
+All other parts of the audit, except a replay, read only the assignments topic. This part reads the
+journal, but only the newest state of the chain in its entries and snapshots.
 """
 
 import json
@@ -21,7 +21,7 @@ Keyed = tuple[bytes | None, bytes | None]
 
 
 def journal_head(partition: int, records: Iterable[Keyed], *, skip_last: bool) -> Head | None:
-    """Return the newest head in the records of a partition's journal, None if there is none.
+    """Return the newest head in the records of a partition's journal, or None if there is none.
 
     `skip_last` leaves out the last commit. With at-least-once delivery, the outputs of that commit
     may not be published yet.
@@ -36,7 +36,7 @@ def journal_head(partition: int, records: Iterable[Keyed], *, skip_last: bool) -
 
 
 def _states(records: Iterable[Keyed]) -> Iterator[tuple[int, str]]:
-    """Yield the chain's states in the last entries and snapshots. Older ones are not needed."""
+    """Yield the states of the chain in the last entries and snapshots. No others are needed."""
     entries: list[bytes] = []
     pieces: list[bytes] = []
     for key, last in records:

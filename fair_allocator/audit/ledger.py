@@ -2,11 +2,13 @@
 
 Between two changes, an arm's entitlement is a straight line over the arm's own clock. So the ledger
 knows in advance when the arm will be short by more than the bound, if it gets no pull before. A
-heap has this time for every arm with a quota. A pull, or a slot that the arm misses, only postpones
-the time. The ledger does not change the heap then, but checks the arm when its old time comes. That
-is at most one check per pull. If an arm gets no more pulls, this finds it in exactly the round in
-which it falls short. The own clock of an arm that a request names runs ahead of the pool's clock.
-Such an arm is checked when it is named, and gets a new entry before the pool's clock moves next.
+heap has this time for every arm with a quota. After a pull, or a slot that the arm misses, this
+time can only be later. So the ledger leaves the heap as it is, and checks the arm when its old time
+comes. That is at most one check per pull. If an arm gets no more pulls, the ledger finds it in
+exactly the round in which it falls short.
+
+If a request names an arm, the arm's own clock runs ahead of the pool's clock. Such an arm is
+checked at once, and gets a new entry in the heap before the pool's clock moves next.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,20 +21,20 @@ from fair_allocator.audit.statement import Statement
 from fair_allocator.audit.sums import QuotaSum
 
 _MANY: Final = 1_000
-"""The most slots of a request. Only arms with a quota above ``1 / _MANY`` can gain a whole pull."""
+"""The most slots of a request. Only a quota above ``1 / _MANY`` can gain a pull in one request."""
 
 _HAIR: Final = Fraction(1, 1 << 64)
-"""The allocator rounds the backlog up by at most this much."""
+"""The allocator rounds the backlog up by at most this part of a pull."""
 
 Found = tuple[str, str]
 """An arm, and what is wrong with it."""
 
 Worst = tuple[int, int | None]
-"""The shortfall that came closest to its bound or exceeded it most, and that bound."""
+"""The shortfall that came closest to its bound or exceeded it most, with this bound."""
 
 
 def closer(one: Worst, other: Worst) -> Worst:
-    """Return the shortfall that came closer to its bound; of two equally close, the larger one."""
+    """Return the shortfall that came closer to its bound, or the larger one of two equal ones."""
 
     def closeness(worst: Worst) -> tuple[bool, int, int]:
         shortfall, bound = worst
@@ -44,8 +46,8 @@ def closer(one: Worst, other: Worst) -> Worst:
 class Played(NamedTuple):
     """A request that was decided.
 
-    `named` are the arms that could take it. If it is None, all present arms could, except those
-    `left_out`. No arm is picked twice. `served` are the picks with the reason "fairness".
+    `named` has the arms that could take the request. If it is None, all present arms could, except
+    those in `left_out`. No arm is picked twice. `served` has the picks with the reason "fairness".
     """
 
     round: int
@@ -57,7 +59,7 @@ class Played(NamedTuple):
 
 
 class Ledger:
-    """The arms of one pool. Finds every arm whose shortfall exceeds the bound after a round."""
+    """The arms of one pool. It finds every arm whose shortfall exceeds the bound after a round."""
 
     def __init__(self, opening: Statement) -> None:
         self.rounds = self.clock = opening.round - 1
@@ -81,7 +83,8 @@ class Ledger:
     def play(self, round: int, arm: str) -> Sequence[Found]:
         """Count the round of a plain request; return the arms that are too short after it.
 
-        Call it only if `is_plain`: any arm can take the request, with no caps and no bank.
+        Call this only if `is_plain` is true: every arm can take every request, and there are no
+        caps and no bank.
         """
         clock = self.clock
         self.clock = now = clock + round - self.rounds
@@ -101,7 +104,7 @@ class Ledger:
         return self._look(now) if heap and heap[0][0] <= now else ()
 
     def play_any(self, played: Played) -> Sequence[Found]:
-        """Count a request of any kind; return the arms with an offence, and the offences."""
+        """Count a request of any kind; return the offences, each with its arm."""
         served, chosen, clock = played.served, played.chosen, self.clock
         after_change = self.rounds <= self._peak_after
         self.rounds = played.round
@@ -121,8 +124,8 @@ class Ledger:
             line.last = clock
         if self.bank is not None:
             for line, claim in zip(chosen, before, strict=True):
-                # If the bank does not count a pull, the entitlement rises instead, by at most one
-                # pull above its value before the request.
+                # A pull beyond the bank must not reduce what the arm is owed. So the entitlement
+                # rises with it, to at most one pull above its value before the request.
                 unit = line.unit
                 line.raise_to(min(claim + unit, unit * (line.pulls - self.bank)), clock)
         for line in played.named or ():
@@ -172,7 +175,7 @@ class Ledger:
         return found
 
     def _look_at(self, line: Line, clock: int) -> list[Found]:
-        """Check an arm whose time has come; return it if it is too short."""
+        """Check an arm whose time in the heap has come; return the arm if it is too short."""
         bound, shortfall = self.bound, line.shortfall(clock)
         if bound is None:
             line.due = None
@@ -188,7 +191,10 @@ class Ledger:
         return [(line.name, f"{sentence}are {bound}{banked}")]
 
     def _beyond_cap(self, chosen: Iterable[Line]) -> list[Found]:
-        """Find the learner's picks that were already at their cap, with this request included."""
+        """Find the learner's picks whose arms were already at their cap.
+
+        The cap's allowance includes the slots of this request.
+        """
         found = []
         for line in chosen:
             most, cap = line.capped(self.clock), line.cap
@@ -203,9 +209,9 @@ class Ledger:
     def _beyond_bank(self, played: Played) -> list[Found]:
         """Find forced pulls that left their arm further ahead than the bank allows.
 
-        A forced pull counts in full. So with too many of them, an arm could later go without a pull
-        for too long. A forced pull may exceed the bank only if the arm was served early, so that
-        slots are free later for other arms that are owed.
+        A forced pull counts in full. So an arm with too many of them could later go without a pull
+        for too long. A forced pull may exceed the bank only if the arm was served early, to free
+        later slots for other arms that are owed.
         """
         found: list[Found] = []
         if self.bound is None or self.bank is None:
@@ -224,7 +230,10 @@ class Ledger:
         return found
 
     def _backlog(self, played: Played) -> Fraction:
-        """Return what stays owed for any choice of served arms; O(k). Call it after `_accrue`."""
+        """Return what stays owed, whichever arms this request serves; O(k).
+
+        Call this after `_accrue`.
+        """
         named = None if played.named is None else {line.name for line in played.named}
         left_out = {line.name for line in played.left_out}
         total = Fraction(0)
@@ -250,7 +259,7 @@ class Ledger:
     def restate(self, new: Statement) -> None:
         """Put quotas, a bound, a bank and caps in force from the next round on.
 
-        A complete statement names every arm. An arm that it does not name has left.
+        If the statement is complete, an arm that it does not name has left.
         """
         terms, clock = new.terms, self.clock
         bound, bank = terms.bound, terms.bank
@@ -292,7 +301,7 @@ class Ledger:
         return all(line.away is None for line in self.lines.values())
 
     def forgives(self, bank: int | None) -> bool:
-        """Tell whether a new bank is smaller. If so, arms that are too far ahead are adjusted."""
+        """Tell whether a new bank is smaller, so that arms too far ahead have to be adjusted."""
         return bank is not None and (self.bank is None or bank < self.bank)
 
     def _drop(self, name: str) -> None:
@@ -304,7 +313,7 @@ class Ledger:
                 some.pop(name, None)
 
     def _put(self, name: str, stand: Stand, complete: bool) -> None:
-        """Set an arm to its stated values. If its quota is the same, its waiting time is not reset.
+        """Set an arm to its stated values. If its quota stays the same, its wait goes on.
 
         A change that does not mention an arm's cap leaves the cap unchanged.
         """
@@ -327,9 +336,9 @@ class Ledger:
     def loosen_caps(self) -> None:
         """Accept that a change may have raised the allowance of caps without a record of it.
 
-        If every arm has a cap, and together they allow fewer pulls than there were, no arm would be
-        free. A change then raises each allowance to the arm's pulls. A record that names only some
-        arms does not show this for the others.
+        Suppose that every arm has a cap, and that the caps together allow fewer pulls than there
+        were. Then no arm would be below its cap. So a change raises each allowance to the arm's
+        pulls. A record that names only some arms does not show this for the others.
         """
         if not self._capped or len(self._capped) < len(self.lines):
             return
@@ -341,7 +350,7 @@ class Ledger:
                     line.cap.spare = max(line.cap.spare, Fraction(lacking))
 
     def _file(self, line: Line) -> None:
-        """Add an arm to the heap under its time, unless it has an earlier entry."""
+        """Add an arm to the heap under its time, unless the arm has an earlier entry."""
         due = line.due
         if due is not None and line.away is None and (line.filed is None or due < line.filed):
             line.filed = due
@@ -352,7 +361,7 @@ class Ledger:
         self._file(line)
 
     def _file_ahead(self) -> None:
-        """Add the arms that ran ahead to the heap, because the pool's clock is about to move."""
+        """Add the arms whose clocks ran ahead to the heap, before the pool's clock moves."""
         if self._ahead:
             for line in self._ahead.values():
                 self._file(line)
@@ -381,7 +390,7 @@ class Ledger:
         return self._quotas.is_above_one()
 
     def worst(self) -> Worst:
-        """Return the shortfall that came closest to the bound in force, and that bound; O(k)."""
+        """Return the shortfall that came closest to the bound in force, with this bound; O(k)."""
         now = self._peak_now(), self.bound
         return now if self._worst is None else closer(self._worst, now)
 
@@ -391,6 +400,6 @@ class Ledger:
         return max(self._peak, *(line.shortfall(self.clock) for line in self.lines.values()), 0)
 
     def longest_gap(self) -> int:
-        """Return the longest wait for a pull of an arm with a quota, in its own slots; O(k)."""
+        """Return the longest wait of an arm with a quota, in slots that it could take; O(k)."""
         waits = (line.wait(self.clock) for line in self.lines.values() if line.slope)
         return max(self._gap, *waits, 0)

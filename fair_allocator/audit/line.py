@@ -2,7 +2,8 @@
 
 An arm has a clock of its own, which counts the slots of the requests that the arm could take. The
 pool has one clock for all arms. This module stores all times of an arm on the pool's clock. When
-the arm misses slots, its times are moved later. So an arm that misses no slots costs no work.
+the arm misses slots, the same number is added to its times. So an arm that misses no slots costs no
+work.
 """
 
 from fractions import Fraction
@@ -30,7 +31,7 @@ class Stand(NamedTuple):
 class Cap:
     """A maximum share: at time t it allows ``(value + slope * (t - since)) / unit`` pulls.
 
-    `since` is a field of the line. The cap may allow `spare` more pulls: see `Ledger.loosen_caps`.
+    `since` is a field of the `Line`. The cap may allow `spare` more pulls (`Ledger.loosen_caps`).
     """
 
     __slots__ = ("share", "slope", "spare", "unit", "value")
@@ -51,11 +52,12 @@ class Line:
     last
         When the arm was last pulled, or when its quota or the bank came into force.
     due
-        Before this time the arm cannot be too short. None if it never can be.
+        The time before which the arm cannot be too short; None if it never can be.
     filed
         The time of the arm's valid entry in the ledger's heap. Other entries are ignored.
     away
-        Since when the arm has been asleep or busy, with its clock stopped. None if it is present.
+        The time at which the arm fell asleep or got busy, and its clock stopped; None if the arm is
+        present.
     """
 
     __slots__ = (
@@ -96,7 +98,7 @@ class Line:
         return clock if self.away is None else self.away
 
     def claim(self, clock: int) -> int:
-        """Return the entitlement in parts of `unit`."""
+        """Return the entitlement as an integer: multiplied by `unit`."""
         return self.value + self.slope * (self._now(clock) - self.since)
 
     def entitled(self, clock: int) -> Fraction:
@@ -122,11 +124,11 @@ class Line:
         )
 
     def wait(self, clock: int) -> int:
-        """Return for how many of its own slots the arm has waited for a pull."""
+        """Return how many slots the arm has waited for a pull, by its own clock."""
         return self._now(clock) - self.last
 
     def first_above(self, level: int) -> int | None:
-        """Return when the shortfall first exceeds `level` if no pull comes; None if never."""
+        """Return when the shortfall first exceeds `level` if no pull comes, or None if never."""
         missing = self.unit * (self.pulls + level + 1) - self.value
         if missing <= 0:
             return self.since
@@ -135,7 +137,7 @@ class Line:
     # -- changes ------------------------------------------------------------------------------
 
     def miss(self, slots: int) -> None:
-        """Note that the arm missed slots of the pool's clock. A negative number runs it ahead."""
+        """Note that the arm missed slots of the pool's clock, or ran ahead (negative `slots`)."""
         self.since += slots
         self.last += slots
         if self.due is not None:
@@ -152,13 +154,13 @@ class Line:
             self.away = None
 
     def limit(self, slots: int) -> None:
-        """Let one request with several slots add at most one pull to the entitlement."""
+        """Correct the entitlement after a request with several slots: it adds at most one pull."""
         excess = self.slope * slots - self.unit
         if excess > 0:
             self.value -= excess
 
     def limit_cap(self, slots: int) -> None:
-        """Let one request with several slots add at most one pull to the cap's allowance."""
+        """Correct the cap's allowance after a request with several slots: it adds at most 1."""
         if self.cap is not None:
             excess = self.cap.slope * slots - self.cap.unit
             if excess > 0:
@@ -169,5 +171,5 @@ class Line:
         self.value += max(0, claim - self.claim(clock))
 
     def forgive(self, bank: int, clock: int) -> None:
-        """Raise the entitlement until the arm is at most `bank` pulls ahead of it."""
+        """Raise the entitlement until the arm's pulls exceed it by at most `bank`."""
         self.raise_to(self.unit * (self.pulls - bank), clock)

@@ -3,13 +3,12 @@
 After an offence the audit goes on with what the log says, so that it counts each fault only once.
 
 With a bank in force, an arm gets more than ``x - 1 - bound - bank`` pulls in every stretch in which
-it is entitled to x. The audit does not have to look at stretches for this. If the bank does not
-count a pull by the learner, the ledger raises the entitlement instead. So the learner's pulls leave
-no arm further ahead than the bank. An arm that gets too little in some stretch is then short in the
-ledger. A forced pull counts in full. So a forced pull that leaves its arm further ahead is an
-offence. It is allowed only if this arm was served early because of a large debt to absent arms. The
-audit computes exactly what is owed. The allocator rounds it up, so the comparison allows 2^-64 of a
-pull.
+it is entitled to x. The audit need not look at stretches for this, because the ledger keeps every
+arm at most `bank` pulls ahead. When a pull by the learner would leave an arm further ahead, the
+ledger raises the arm's entitlement. So an arm that gets too little in some stretch is short in the
+ledger. A forced pull counts in full. If it leaves its arm further ahead than the bank, this is an
+offence, unless the arm was served early because of a large debt to absent arms. The audit computes
+this debt exactly. The allocator rounds it up, so the comparison allows 2^-64 of a pull.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,7 +33,7 @@ from fair_allocator.events.outputs import ASSIGNMENT_VERSION
 from fair_allocator.text import part_in
 
 Offend = Callable[[str, str, int | None, str | None], None]
-"""Called with the pool, a sentence, and the round and the arm that the sentence is about."""
+"""A function that receives an offence: pool, sentence, and the round and arm that it is about."""
 
 
 _NEWER: Final = frozenset(("version", "others", "eligible", "but", "away", "back", "instead_of"))
@@ -107,14 +106,14 @@ class PoolAudit:
             return
         if round != ledger.rounds + 1:
             if round <= ledger.rounds:
-                self._blame(f"has been played, round {ledger.rounds + 1} is next", round)
+                self._blame(f"was already played, round {ledger.rounds + 1} is next", round)
                 return
             self._blame(f"round {ledger.rounds + 1} should come first", round)
         if event.epoch != books.terms.epoch:
-            self._blame(f"is of epoch {event.epoch}, in force is {books.terms.epoch}", round)
+            self._blame(f"is of epoch {event.epoch}, but {books.terms.epoch} is in force", round)
         tally.rounds += 1
         tally.unpromised += ledger.bound is None
-        # One fast test of the record's fields, because this code runs for every round.
+        # Test all fields at once, which is fast, because this code runs for every round.
         if not (ledger.is_plain and _NEWER.isdisjoint(event.__pydantic_fields_set__)):
             self._assigned_any(event, ledger)
             return
@@ -126,7 +125,7 @@ class PoolAudit:
         if first is not None:
             self._blame(f"request {request_id!r} was answered in round {first_round(first)}", round)
         else:
-            # Store the ledger's string of the name, so that the answers do not hold many copies.
+            # Store the ledger's own string, so that the answers do not have many copies of a name.
             self._answers.add(request_id, (round, line.name if line else arm))
         tally.forced += event.reason == "fairness"
         for short, sentence in ledger.play(round, arm):
@@ -140,7 +139,7 @@ class PoolAudit:
         more = event.others or event.away or event.back or event.instead_of is not None
         named = event.eligible is not None or event.but is not None
         if terms.requests == "plain" and (event.version != 1 or more or named):
-            self._blame("says what only requests of any kind have, but the pool is plain", round)
+            self._blame("has fields of requests with arms or slots, but the pool is plain", round)
         self._move(event, ledger)
         self._answer(event)
         able, left_out = self._eligible(event, ledger)
@@ -193,8 +192,8 @@ class PoolAudit:
     ) -> tuple[list[Line] | None, list[Line]]:
         """Return the arms that an event names as eligible, and the arms that it leaves out.
 
-        The first is None if the event does not name the eligible arms; otherwise the second is
-        empty.
+        If the event does not name the eligible arms, the first result is None. Otherwise the second
+        result is empty.
         """
         if event.eligible is not None and event.but is not None:
             self._blame("names both eligible arms and arms that are not eligible", event.round)
@@ -327,7 +326,7 @@ class PoolAudit:
             self._asleep.intersection_update(self._books.ledger.lines)
 
     def removed(self, event: RemovedEvent) -> None:
-        """Close the books of a removed pool. Later records of this name are a new pool's."""
+        """Close the books of a removed pool. Later records with this name belong to a new pool."""
         self._books.miss_chunk(event.rounds)
         ledger = self._books.ledger
         if ledger is None:
@@ -336,7 +335,7 @@ class PoolAudit:
                 self._blame(sentence, event.rounds)
         elif event.rounds != ledger.rounds:
             self._blame(
-                f"the pool is removed after {event.rounds} rounds, in the log are {ledger.rounds}",
+                f"the pool is removed after {event.rounds} rounds, but the log has {ledger.rounds}",
                 event.rounds,
             )
         self._books.close()
@@ -372,7 +371,7 @@ class PoolAudit:
         )
 
     def part_row(self) -> PartRow | None:
-        """Return what the pool contributes to the join of a split pool; None if it is no part."""
+        """Return what this part adds to the audit of its split pool; None if it is not a part."""
         if self._peaks is None:
             return None
         self._books.note_peaks()

@@ -27,18 +27,18 @@ from fair_allocator.events import (
 )
 
 WINDOW: Final = 10_000
-"""How many answers of a pool are remembered, to find a repeated id; about 300 bytes each."""
+"""How many answers of a pool are remembered, to find repeated ids. One takes about 300 bytes."""
 
 
 _events: TypeAdapter[Published] = TypeAdapter(
     Annotated[Published, Field(discriminator="type")], config=ConfigDict(cache_strings="keys")
 )
-"""It has no cache of strings, because ids do not repeat and a cache would only use memory."""
+"""This reader caches no strings: ids do not repeat, so a cache would only use memory."""
 
 
 @dataclass(slots=True)
 class _Partition:
-    """How many inputs were folded (applied), as the records of a partition say."""
+    """How many inputs were folded (applied), according to the records of a partition."""
 
     whole: bool
     deliveries: Deliveries
@@ -58,25 +58,25 @@ class Audit:
 
     Feed the records of each partition in order. Records of different partitions may be mixed. The
     memory grows with the pools and their arms, not with the log. A record that is delivered twice
-    counts once. If the second one differs, this is an offence.
+    counts once. If the second delivery differs from the first, this is an offence.
 
     Parameters
     ----------
     window
-        How many answers of a pool are remembered, to find an id that is used twice. It should not
-        exceed the number that the service remembers, because the service may decide an older id
-        again.
+        How many answers of a pool are remembered, to find an id that is used twice. Do not exceed
+        the number that the service remembers: the service may decide an older id again, and this is
+        no offence.
     whole
-        Whether the log is complete from its beginning. With None, a partition is complete if its
-        first record is at offset 0. If it is not complete, records before a pool's first complete
-        epoch record are not audited. In a whole log, such records are an offence.
+        Whether the log is complete from its beginning. If this is None, a partition is taken as
+        complete if its first record is at offset 0. In a complete log, records before a pool's
+        first complete epoch record are an offence. In any other log, such records are not audited.
     deliveries
         How many records of a partition to look back for an earlier delivery.
     heads
-        Known heads of the partitions' chains; all of them must be found. If one head is sealed,
-        every partition with records needs a sealed head.
+        Known heads of the partitions' chains; all of them must be found. If one head is from a
+        seal, every partition with records needs such a head.
     partitions
-        The partitions that will be fed; None means all.
+        The partitions whose records will be fed; None means all.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Audit:
         self._first: Offence | None = None
 
     def feed(self, partition: int | None, offset: int, value: bytes) -> None:
-        """Check the next record. Without `partition`, take the one that the record states."""
+        """Check the next record. If `partition` is None, use the partition in the record."""
         self._records += 1
         self._place = partition, offset
         if partition is not None and partition not in self._partitions:
@@ -159,7 +159,7 @@ class Audit:
     def finish(self, *, trimmed: Collection[int] = (), partial: bool = False) -> Report:
         """Check the chains against all known heads, and return the report.
 
-        Call it after the last record. `trimmed` are the partitions whose beginning is gone,
+        Call this after the last record. `trimmed` has the partitions whose beginning is gone,
         according to the log. With `partial`, the beginning may be missing even if it is sealed.
         """
         sealed = {head.partition for head in self._heads if head.sealed}
@@ -189,7 +189,7 @@ class Audit:
         )
 
     def chain_heads(self) -> dict[int, tuple[int, str]]:
-        """Return by partition how many records its chain covers, and the chain.
+        """Return for each partition how many records its chain covers, and the chain.
 
         Partitions without a chain are left out. Trust the result only if no offence was found.
         """
@@ -207,7 +207,7 @@ class Audit:
         )
 
     def _offend_in_chain(self, partition: int, offset: int, sentence: str) -> None:
-        """Note an offence of a chain. Its place may differ from the record that reveals it."""
+        """Note an offence of a chain. Its record may come before the record that reveals it."""
         self._place = partition, offset
         self._offend(None, sentence)
 
@@ -220,7 +220,8 @@ class Audit:
     def _fold(self, event: Caused, seen: _Partition) -> None:
         """Check that inputs are folded in order, and that each request is answered once.
 
-        Refused requests are in the dead letters, which the audit does not read.
+        Gaps are no offence: refused requests are in the dead letters, which the audit does not
+        read.
         """
         folded = event.folded
         requests, rewards, controls = folded.requests, folded.rewards, folded.controls
@@ -281,7 +282,7 @@ def audit_ndjson(
 ) -> Report:
     """Audit lines of text, such as standard input. Each line is the value of a record.
 
-    The record states its partition. Its offset is the number of its line, from 1 on.
+    The partition is stated in the record. The offset is the number of the line, from 1 on.
     """
     audit = Audit(window=window, whole=whole, heads=heads)
     for number, line in enumerate(lines, start=1):

@@ -1,15 +1,15 @@
-"""Decides everything again from the inputs, and compares it with what was published.
+"""Decide everything again from the inputs, and compare the result with what was published.
 
 Unlike the rest of the audit, the replay runs the allocator's own code. It shows that the published
 decisions depend only on the inputs, the configuration and the seed. To *fold* an input means to
 apply it to the state. The published records say in which order inputs of different topics were
 folded.
 
-Some inputs were refused. If no pool looked at an input, it changed nothing, so the replay skips it.
-Such a refusal may depend on limits or on the time of day, and could not be repeated. If a pool
-refused a request, the replay folds it. The published records do not say in which order refused
-requests and rewards were folded. So the replay folds these in the order of their timestamps, as a
-poll returns them.
+Some inputs were refused. If an input was refused before it reached a pool, it changed nothing, and
+the replay skips it. Such a refusal may depend on limits or on the time of day, so the replay could
+not repeat it. If a pool refused a request, the replay folds the request. The published records do
+not say in which order refused requests and rewards were folded. So the replay folds them in the
+order of their timestamps, as a poll returns them.
 
 Releases before 0.2 refused the requests of a paused pool. They also published the standing of every
 arm after every control. The replay compares such a record with the current standing of the arms.
@@ -42,15 +42,15 @@ BY_ITSELF: Final = frozenset(
         Refusal.NO_MEMORY,
     )
 )
-"""The reasons for which an input is refused before a pool looks at it."""
+"""The reasons for which an input is refused before it reaches a pool."""
 
 _FOLDED: Final = re.compile(rb'"folded":\s*\{\s*"requests":\s*(\d+)')
 
 Progress = Callable[[int], None]
-"""Called with the number of published records that were compared since the last call."""
+"""A function that gets the number of published records that were compared since its last call."""
 
 Finished = Callable[[Shard], None]
-"""Called with each partition's shard after it has folded all inputs."""
+"""A function that gets the shard of each partition after it has folded all inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Replay:
 
     @property
     def ok(self) -> bool:
-        """Whether every record was decided again as it was published."""
+        """Whether the replay decided every record as it was published."""
         return self.difference is None
 
 
@@ -87,20 +87,20 @@ def replay(
 ) -> Replay:
     """Decide every partition again.
 
-    `pools` are the pools of the configuration file: settings and fingerprint by name.
+    `pools` has the pools of the configuration file: settings and fingerprint by name.
 
     Raises
     ------
     OffsetGone
-        If the log no longer holds all inputs and assignments from the first one on.
+        If the log no longer has all inputs and assignments from the first one on.
     """
     records = 0
     for partition in range(client.partitions):
         for topic in (*INPUTS, "assignments"):
             if start := client.start_offset(topic, partition):
                 raise OffsetGone(
-                    f"{topic} {partition}: records before offset {start} were trimmed, so nothing "
-                    "can be decided again; audit without --replay, or retain more"
+                    f"{topic} {partition}: records before offset {start} were trimmed, so a replay "
+                    "is not possible; audit without --replay, or retain more records"
                 )
         again = _Partition(client, partition, settings, pools)
         deliveries = Deliveries()
@@ -126,7 +126,8 @@ class _Partition:
         settings: ShardSettings,
         pools: Mapping[str, tuple[Mapping[str, Any], str]],
     ) -> None:
-        # Refusals for lack of memory are not decided again: which pools were retired is not known.
+        # Without a limit, no request is refused for lack of memory. The replay cannot repeat such
+        # refusals, because it does not know which pools were retired.
         self._shard = Shard(partition, replace(settings, memory_bytes=UNLIMITED))
         self._inputs = {topic: _Input(client, topic, partition) for topic in INPUTS}
         self._decided: deque[bytes | None] = deque()
@@ -141,7 +142,7 @@ class _Partition:
                 self._shard.take_up(name, pool, fingerprint)
 
     def compare(self, record: Record) -> str | None:
-        """Decide up to a published record; return how the result differs, None if it is equal."""
+        """Decide up to a published record; return how the result differs, or None."""
         published = json.loads(record.value or b"null")
         self._collect()
         if not self._decided:
@@ -152,20 +153,20 @@ class _Partition:
             return None
         published.pop("redelivered", None)
         again = json.loads(decided or b"null")
-        if again == published:  # another release may write the same JSON differently
+        if again == published:  # equal content: another release may write the same JSON differently
             self._decided.popleft()
             return None
         if published["type"] == "epoch" and published["complete"]:
             return self._compare_standing(published, again)
         if decided is None:
-            return "deciding again publishes nothing here"
+            return "the replay publishes nothing here"
         return _difference(again, published)
 
     def _compare_standing(self, published: Mapping[str, Any], again: Any) -> str | None:
         """Compare the published standing of arms with their current standing.
 
-        Other releases publish the standing at other times. If this release publishes another record
-        instead, drop that record.
+        Other releases publish the standing at other times. If this release decided another record
+        at this point, drop that record.
         """
         hosted = self._shard.table.hosted(published["pool"])
         instead = again is not None and again["type"] in ("control", "epoch")
@@ -229,7 +230,7 @@ class _Partition:
     def _refusal_of(self, record: Record) -> Refusal | None:
         """Return why an input was refused when it was read."""
         if record.topic == "requests" and record.offset in self._taken:
-            return None  # the request was read; if it was refused, then later
+            return None  # the request was read; if it was refused, this happened later
         return self._refusals.get((record.topic, record.offset))
 
     def _fold(self, record: Record) -> None:
@@ -240,7 +241,7 @@ class _Partition:
             self._shard.fold([record], record.timestamp)
 
     def _is_nothing(self, record: Record) -> bool:
-        """Tell whether an input was refused and could not have changed anything."""
+        """Tell whether an input was refused without any effect on the state."""
         reason = self._refusal_of(record)
         return reason in BY_ITSELF or (reason is not None and record.topic == "controls")
 
@@ -271,7 +272,7 @@ def _is_checkpoint(value: bytes | None) -> bool:
 def _taken(
     client: LogClient, partition: int, refusals: Mapping[tuple[str, int], Refusal]
 ) -> set[int]:
-    """Return the requests that have a dead letter, but also a record that a pool read them."""
+    """Return the offsets of requests that a pool read, although they have a dead letter."""
     offsets = {offset for topic, offset in refusals if topic == "requests"}
     taken: set[int] = set()
     if offsets:
@@ -297,7 +298,7 @@ class _Input:
         self._next: Record | None = next(self._records, None)
 
     def up_to(self, position: int | None) -> Iterator[Record]:
-        """Return the unread records below a position; with None, all unread records."""
+        """Yield the unread records below a position; with None, all unread records."""
         while self._next is not None and (position is None or self._next.offset < position):
             yield self._next
             self._next = next(self._records, None)
@@ -307,5 +308,5 @@ def _difference(decided: Mapping[str, Any], published: Mapping[str, Any]) -> str
     names = [name for name in published if decided.get(name) != published[name]]
     names += [name for name in decided if name not in published]
     where = f"pool {published.get('pool')!r}, round {published.get('round')}"
-    parts = (f"{n} is {published.get(n)!r}, decided again {decided.get(n)!r}" for n in names[:3])
+    parts = (f"{n} is {published.get(n)!r}, in the replay {decided.get(n)!r}" for n in names[:3])
     return f"{where}: {'; '.join(parts)}; did the configuration or the seed change?"

@@ -17,7 +17,7 @@ class Offence:
     partition, offset
         The place of the record. The partition is None if a line of text could not be read.
     pool, round, arm
-        What the offence is about; None if it does not apply.
+        What the offence is about. A value is None if it does not apply.
     sentence
         What is wrong.
 
@@ -44,26 +44,28 @@ class Offence:
 
 @dataclass(frozen=True, slots=True)
 class PoolRow:
-    """What the audit found out about a pool.
+    """What the audit found for a pool.
 
     Attributes
     ----------
     rounds, forced, learned
         The number of rounds audited, of picks that fairness forced, and of picks by the learner.
     unpromised
-        How many rounds were under rule "none". It promises nothing, so fairness was not checked.
+        How many rounds had the rule "none". This rule promises nothing, so fairness was not
+        checked.
     repeats
         How many answers were published again. They count for no arm.
     waited
         How often a request had to wait, because no arm could take it or the pool was paused.
     uncovered
-        If the log's beginning is gone: assignments before the pool's first complete epoch record.
+        How many assignments could not be audited: those before the pool's first complete epoch
+        record, in a log whose beginning is gone.
     epochs
         How many epochs were in force over these rounds.
     rule, bound, bank
         What is in force at the end. None if the pool was removed, or no part of it was audited.
     worst, tolerated
-        The shortfall that came closest to its bound or exceeded it most, and that bound.
+        The shortfall that came closest to its bound or exceeded it most, and this bound.
     longest_gap
         The longest wait for a pull of an arm with a quota, in slots of requests that it could take.
     offences
@@ -121,8 +123,8 @@ class Report:
     """The verdict on a log.
 
     `offences` is the number of offences, and `first` has the first of them. `redelivered` is how
-    many of the `records` were copies of earlier ones. Copies count for nothing. `parts` are those
-    of split pools, from which `splits` follow.
+    many of the `records` were copies of earlier ones; copies are not counted. `parts` has the parts
+    of split pools, and `splits` is computed from them.
     """
 
     records: int
@@ -136,7 +138,7 @@ class Report:
 
     @property
     def splits(self) -> tuple[SplitRow, ...]:
-        """The split pools, each with what its parts promise together."""
+        """The split pools, each with what its parts kept and promised together."""
         return joined(self.parts)
 
     @property
@@ -148,8 +150,8 @@ class Report:
     def joined(cls, reports: Sequence["Report"]) -> "Report | None":
         """Join the reports on single partitions, in their order.
 
-        Return None if a pool is in several partitions. That is an offence, and only one pass over
-        all partitions can find its place.
+        Return None if a pool is in several partitions. This is an offence, but separate reports do
+        not show at which record. In this case, audit all partitions in one pass.
         """
         pools = tuple(row for report in reports for row in report.pools)
         if len({row.pool for row in pools}) < len(pools):
@@ -173,7 +175,7 @@ class Report:
         return content | {"splits": [asdict(row) for row in self.splits]}
 
     def lines(self) -> Iterator[str]:
-        """Yield the report as text: a row per pool, what was not checked, the verdict."""
+        """Yield the lines of the report: the pools, what was not checked, and the verdict."""
         yield from _table([_COLUMNS, *map(_cells, self.pools)])
         if splits := self.splits:
             yield from _table([_SPLIT_COLUMNS, *map(_split_cells, splits)])

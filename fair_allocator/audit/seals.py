@@ -57,7 +57,7 @@ class Seal(BaseModel):
 
 
 def _library() -> ModuleType:
-    """Return the module that signs. It is installed only with an extra of this package."""
+    """Return the library that signs. It is installed only with the extra `seal` of this package."""
     try:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
@@ -70,7 +70,7 @@ def _library() -> ModuleType:
 def new_key(path: str) -> str:
     """Write a new private key to a file that only its owner may read; return the public key.
 
-    Raises OSError if the file already exists or cannot be written.
+    Raise OSError if the file already exists or cannot be written.
     """
     key: Ed25519PrivateKey = _library().Ed25519PrivateKey.generate()
     from cryptography.hazmat.primitives import serialization
@@ -89,7 +89,7 @@ def new_key(path: str) -> str:
 
 
 def read_key(path: str) -> "Ed25519PrivateKey":
-    """Read a private key from a file, which may raise OSError."""
+    """Read a private key from a file; raise OSError if the file cannot be read."""
     ed25519 = _library()
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -102,13 +102,13 @@ def read_key(path: str) -> "Ed25519PrivateKey":
     except (TypeError, ValueError):
         key = None
     if not isinstance(key, ed25519.Ed25519PrivateKey):
-        raise ConfigurationError(f"{path}: is no Ed25519 key; `seal --new-key` makes one")
+        raise ConfigurationError(f"{path}: is not an Ed25519 key; `seal --new-key` makes one")
     private: Ed25519PrivateKey = key
     return private
 
 
 def public_key(key: "Ed25519PrivateKey") -> str:
-    """Return the public key of a private one, in base64."""
+    """Return the public key of a private key, in base64."""
     return b64encode(key.public_key().public_bytes_raw()).decode()
 
 
@@ -151,16 +151,16 @@ def _read_seal(line: bytes, place: str, public: str) -> list[Head]:
     try:
         seal = Seal.model_validate_json(line)
     except ValidationError:
-        raise BadSeal(f"{place}: is no seal of version {VERSION}, or is damaged") from None
+        raise BadSeal(f"{place}: is not a seal of version {VERSION}, or is damaged") from None
     try:
         key = ed25519.Ed25519PublicKey.from_public_bytes(b64decode(public, validate=True))
     except ValueError:
         raise ConfigurationError(
-            f"{public!r} is no public key: it is the text that `seal --new-key` printed"
+            f"{public!r} is not a public key: give the text that `seal --new-key` printed"
         ) from None
     try:
         key.verify(b64decode(seal.signature, validate=True), seal.signed_bytes())
     except (InvalidSignature, ValueError):
-        raise BadSeal(f"{place}: is not signed with this key: forged, or of another") from None
+        raise BadSeal(f"{place}: is not signed with this key: forged, or of another key") from None
     source = f"the seal of {seal.time}"
     return [Head(head.partition, head.records, head.chain, source) for head in seal.heads]

@@ -1,10 +1,10 @@
 """Joins the parts of split pools, and checks what the parts of a pool promise together.
 
 Every part is audited as a pool of its own. The log does not say which round of one part came before
-which round of another, because they are in different partitions. So the join looks at every order:
-at each moment of one part together with each moment of all others. Over all these combinations, an
-arm is owed most if every part is at the moment at which it owed the arm most. So the largest joint
-shortfall is the sum of these peaks, rounded down.
+which round of another, because the parts are in different partitions. So every order must be
+considered: each moment of one part may be at the same time as each moment of the others. The worst
+case for an arm is that every part is at the moment at which it owed the arm most. So the largest
+joint shortfall is the sum of these peaks, rounded down.
 
 A part that is never more than `bound` pulls short owes an arm at most ``bound + 1 - 1/q``, where q
 is the denominator of the arm's entitlements. The sum over the parts, rounded down, is the joint
@@ -25,7 +25,7 @@ from fair_allocator.text import Part
 
 
 class Owed(NamedTuple):
-    """What a part owed an arm at most, and what it may owe; None if it promised nothing."""
+    """The most that a part owed an arm, and the most that it may owe, or None without a promise."""
 
     most: Fraction
     allowed: Fraction | None
@@ -33,7 +33,7 @@ class Owed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartRow:
-    """What the audit of a part contributes to the join."""
+    """What the audit of a part adds to the audit of its split pool."""
 
     part: Part
     rounds: int
@@ -42,7 +42,7 @@ class PartRow:
 
 @dataclass(frozen=True, slots=True)
 class SplitRow:
-    """What the audit found out about a split pool.
+    """What the audit found for a split pool.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class SplitRow:
         The number of rounds of all parts.
     worst, tolerated, arm
         The largest joint shortfall in any order of the parts, or the one that exceeds its bound
-        most; that bound, None if nothing is promised; and the arm.
+        most; its bound, which is None if nothing is promised; and its arm.
     broken
         The arms whose joint shortfall exceeds its bound.
     """
@@ -68,18 +68,18 @@ class SplitRow:
 
     def __str__(self) -> str:
         return (
-            f"pool {self.pool!r}: its {self.parts} parts can leave arm {self.arm!r} {self.worst} "
-            f"pulls short together, tolerated are {self.tolerated}"
+            f"pool {self.pool!r}: together its {self.parts} parts can leave arm {self.arm!r} "
+            f"{self.worst} pulls short, tolerated are {self.tolerated}"
         )
 
 
 class Peaks:
-    """What a part owed each arm at most, over all pools that had its name."""
+    """The most that a part owed each arm, over all pools that had its name one after the other."""
 
     def __init__(self, part: Part) -> None:
         self._part = part
         self._most: dict[str, tuple[int, int]] = {}
-        """By arm, numerator and denominator: faster than fractions for every round."""
+        """For each arm, numerator and denominator. Objects of `Fraction` would be slower."""
         self._allowed: dict[str, Fraction | None] = {}
 
     def note(self, line: Line, clock: int) -> None:
@@ -90,7 +90,7 @@ class Peaks:
             self._most[line.name] = owed, unit
 
     def allow(self, line: Line, bound: int | None) -> None:
-        """Note what may be owed to an arm from now on."""
+        """Note the most that may be owed to an arm from now on."""
         now = None if bound is None else bound + 1 - Fraction(1, line.unit)
         before = self._allowed.get(line.name, now)
         self._allowed[line.name] = None if now is None or before is None else max(before, now)
@@ -104,8 +104,8 @@ class Peaks:
 class PartLedger(Ledger):
     """A ledger that also notes the peaks.
 
-    What is owed to an arm falls only when the arm is pulled, or when its pool changes. So it is
-    noted before that, and at the end.
+    What is owed to an arm falls only when the arm is pulled, or when its pool changes. So the peak
+    is noted before each of these, and at the end.
     """
 
     def __init__(self, opening: Statement, peaks: Peaks) -> None:
@@ -129,7 +129,7 @@ class PartLedger(Ledger):
             self._peaks.allow(line, self.bound)
 
     def note_all(self) -> None:
-        """Note what is owed to every arm: before something changes, and at the end."""
+        """Note what is owed to every arm. Call this before the pool changes, and at the end."""
         for line in self.lines.values():
             self._peaks.note(line, self.clock)
 

@@ -9,7 +9,7 @@ from fair_allocator.audit.line import Stand
 from fair_allocator.events import EpochEvent, StatedArm
 
 _NUMBER: Final = re.compile(r"[0-9]{1,999}(?:/[0-9]{1,999}|\.[0-9]{1,999})?")
-"""No sign and no exponent, because a short text such as "1e999999999" would fill the memory."""
+"""The form of a fraction: no sign, and no exponent, because "1e999999999" would fill the memory."""
 
 
 class Unreadable(Exception):

@@ -7,7 +7,7 @@ _ONE: Final = 1 << 128
 
 
 class QuotaSum:
-    """An exact sum. It has one part per denominator, so that no common denominator is needed.
+    """An exact sum of fractions: one sum for each denominator, never a common denominator.
 
     >>> total = QuotaSum()
     >>> total.add(Fraction(2, 3)), total.is_above_one()

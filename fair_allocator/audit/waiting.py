@@ -1,8 +1,8 @@
 """The waiting requests of a partition, each of which may be answered at most once.
 
 A request that waits too long becomes a dead letter. The audit does not read dead letters, so it
-cannot tell such a request from one that still waits. So it forgets the oldest if there are too
-many.
+cannot tell such a request from one that still waits. Therefore it forgets the oldest waiting
+requests if there are too many.
 """
 
 from typing import Final
@@ -16,8 +16,7 @@ MOST: Final = 100_000
 class WaitingRequests:
     """The waiting requests, by offset and by the arm to be replaced.
 
-    `has_all` says whether the log is complete from its beginning. If so, every waiting request is
-    known.
+    Pass `has_all` if the log is complete from its beginning: then every waiting request is known.
     """
 
     def __init__(self, *, has_all: bool, most: int = MOST) -> None:
@@ -26,7 +25,7 @@ class WaitingRequests:
         self._waiting: dict[tuple[int, str | None], tuple[str, str]] = {}
 
     def add(self, event: WaitingEvent, answered: int) -> str | None:
-        """Add a waiting request; return what is wrong with it.
+        """Add a waiting request; return what is wrong with it, or None.
 
         All requests below the offset `answered` have already been answered or had to wait.
         """
@@ -51,7 +50,7 @@ class WaitingRequests:
         return None
 
     def answer(self, event: AssignmentEvent, offset: int) -> str | None:
-        """Note the answer to a request that was read earlier; return what is wrong with it.
+        """Note the answer to a request that was read earlier; return what is wrong, or None.
 
         A request that is decided again may be answered without having waited.
         """

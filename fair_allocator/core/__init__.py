@@ -21,7 +21,9 @@ kinetic    the highest of many moving lines
 draws      random numbers without a state
 quotas     shares and tolerances as fractions; `numbers` and `texts` read what users pass in
 regret     regret, r-regret and the paper's bounds
-compiling  what mypyc must know about a class
+compiling  hints on classes for mypyc
+
+docs/theory.md explains the words: quota, entitlement, bound, bank, owed, deadline.
 """
 
 from typing import Final

@@ -9,18 +9,19 @@ from fair_allocator.core.quotas import compare_sum_to_one
 from fair_allocator.core.safety import Line, is_safe
 
 PROMPT: Final = 256
-"""Up to this many arms, each attempt tests everything wanted, one part at a time if needed."""
+"""Pools with at most this many arms test every wanted part in each attempt."""
 
 ATTEMPTS: Final = 16
-"""With more arms than that, one attempt tests at most this many states."""
+"""In a pool with more than `PROMPT` arms, one attempt tests at most this many states."""
 
 
 class Admission:
     """The parts of a change that can come into force in the current state.
 
-    If the whole change is safe, all of it comes into force. Otherwise the parts are tried in this
-    order. First come the quotas, one by one: each must be safe with those before it, and their sum
-    must stay at most 1. Then comes the bank. Last comes the bound, lowered as far as it can go.
+    If the whole change is safe, all of it comes into force. Otherwise the parts are tested in turn,
+    each together with the parts that were admitted before it. First come the quotas, one by one.
+    Their sum must stay at most 1. Then comes the bank. Last comes the bound, which is lowered as
+    far as is safe.
 
     Attributes
     ----------
@@ -31,7 +32,7 @@ class Admission:
     steps
         By how much the bound comes down.
     tests
-        How many states were tested.
+        How many states were tested (see `safety`).
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Admission:
         self.steps = self._lowest(steps)
 
     def _admit(self, more: list[int]) -> None:
-        """Admit the quotas of `more`, in order, that are safe with those already admitted.
+        """Go through `more` in order, and admit each quota that is safe with those before it.
 
         If several quotas are safe together, each of them is safe alone. So one test is enough for
         a group that is safe.

@@ -64,7 +64,7 @@ class Among:
         size = self.size - len(away) - len(self.extra)
         if away:
             for arm in self.extra:
-                if arm in away:  # it was subtracted twice
+                if arm in away:  # the arm is in both sets, so it was subtracted twice
                     size += 1
         return size
 

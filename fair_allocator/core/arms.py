@@ -1,11 +1,11 @@
 """What a pool knows of each arm, in columns: counts, rewards, and the line of its entitlement.
 
 An arm's entitlement D is the line ``(base + slope * own) / unit``, with four integers. `own` is the
-arm's own clock: it counts the slots of all requests that the arm was eligible for. The pool
-has one clock for all arms, and each arm has the number of slots that it has missed. In a plain pool
-no arm misses a slot, and every clock shows the round. A change of quota changes the slope of the
-line but keeps its current value, so the arm loses nothing that it is owed. `unit` is the least
-common denominator of the current value and the quota in force.
+arm's own clock: it counts the slots of all requests that the arm was eligible for. It is not stored
+itself. The pool stores one clock for all arms, and for each arm the number of slots that the arm
+has missed. In a plain pool no arm misses a slot, and every clock shows the round. A change of quota
+changes the slope of the line but keeps its current value, so the arm loses nothing that it is owed.
+`unit` is the least common denominator of the current value and the quota in force.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,8 +25,8 @@ MAX_UNIT = 10**36
 SMALL: Final = 1 << 30
 """Rounds and pulls below this are multiplied directly with a line's integers.
 
-Larger numbers are first divided into quotient and remainder. The result is the same, but every
-product fits in a machine word. Larger products would be slow in compiled code.
+Larger numbers are first split into quotient and remainder. The result is the same, but every
+product fits in a machine word. Products that do not fit would be slow in compiled code.
 """
 
 _SMALL_UNIT = MAX_UNIT // MAX_DENOMINATOR
@@ -46,7 +46,7 @@ _COLUMNS = (
 )
 
 _SINCE_2: Final = ("missed", "last")
-"""Columns that a state of version 1 does not have."""
+"""Columns that are missing in a stored state of version 1."""
 
 
 def _newcomer(round: int, clock: int) -> tuple[int | float, ...]:
@@ -74,10 +74,10 @@ class Departed(NamedTuple):
 
     @classmethod
     def from_state(cls, sums: list[Any], rounds: int, arms: "Arms") -> "Departed":
-        """Return the sums of a state.
+        """Return the sums that a stored state has.
 
-        Version 1 does not store the pulls. There every round is one pull. So the arms that left got
-        all the pulls that the present arms did not get.
+        A state of version 1 does not have the pulls. In that version every round was one pull. So
+        the arms that left got all the pulls that the present arms did not get.
         """
         forced, observed, total = sums[:3]
         pulls = sums[3] if len(sums) > 3 else rounds - sum(arms.pulls)
@@ -121,7 +121,8 @@ class Arms:
         The line of the arm's entitlement, over its own clock.
     missed
         The slots of the pool's clock for which the arm was not eligible. Negative if requests that
-        named the arm moved its own clock ahead of the pool's. Not valid while the arm is `away`.
+        named the arm moved its own clock ahead of the pool's clock. Not valid while the arm is
+        `away`.
     last
         The arm's own clock at its last pull.
     away
@@ -156,7 +157,7 @@ class Arms:
 
     @classmethod
     def from_state(cls, state: Mapping[str, list[Any]], clock: int) -> "Arms":
-        """Make the columns that `state` wrote."""
+        """Return the columns from the plain data that `state` returned."""
         arms = cls()
         arms._name(state["names"])
         for name in _COLUMNS:
@@ -169,7 +170,7 @@ class Arms:
         return arms
 
     def join(self, names: Iterable[str], round: int, clock: int = 0) -> None:
-        """Add the first arms. They take part from `round` on, and are entitled to nothing yet."""
+        """Add the arms of a new pool. They take part from `round` on; no quota is in force yet."""
         self._name(names)
         for name, value in zip(_COLUMNS, _newcomer(round, clock), strict=True):
             setattr(self, name, [value] * len(self.names))
@@ -210,7 +211,7 @@ class Arms:
         self.missed[arm] = clock - self.away.pop(arm)
 
     def align(self, clock: int) -> None:
-        """Make every arm's own clock equal to the pool's; each arm keeps its entitlement."""
+        """Set every arm's own clock to the pool's clock; each arm keeps its entitlement."""
         for arm in range(len(self)):
             missed = clock - self.own(arm, clock)
             self.base[arm] -= self.slope[arm] * missed
@@ -256,12 +257,12 @@ class Arms:
         return slope * (own // unit) + rest - self.pulls[arm]
 
     def check_bend(self, arm: int, quota: Fraction) -> None:
-        """Refuse a quota that would make the denominator of the arm's entitlement too large."""
+        """Refuse a quota with which the denominator of the arm's entitlement exceeds `MAX_UNIT`."""
         unit = self.unit[arm]
         if unit > _SMALL_UNIT and lcm(unit, quota.denominator) > MAX_UNIT:
             raise InvalidPool(
-                f"arm {self.names[arm]!r}: quota {quota} shares too little with the denominators "
-                "of its earlier quotas to go on exactly; choose a decimal one"
+                f"arm {self.names[arm]!r}: with quota {quota} after its earlier quotas, the "
+                "denominator of its entitlement gets too large; choose a decimal quota"
             )
 
     def bend(self, arm: int, quota: Fraction, clock: int) -> None:
@@ -281,8 +282,8 @@ class Arms:
         """Keep an arm at most `bank` pulls ahead after a pull that the learner chose.
 
         `pulls` already counts the pull, and the clock already counts the request. If the arm is
-        further ahead, this raises its entitlement by the excess. The entitlement never gets higher
-        than its value before the request plus one pull.
+        further ahead, this method raises its entitlement by the excess. The entitlement never gets
+        higher than its value before the request plus one pull.
         """
         unit, slope = self.unit[arm], self.slope[arm]
         entitled = self.base[arm] + slope * self.own(arm, clock)
@@ -292,7 +293,7 @@ class Arms:
             self.base[arm] += least - entitled
 
     def forgive(self, arm: int, clock: int, bank: int) -> bool:
-        """Raise the entitlement of an arm that is more than `bank` pulls ahead of it.
+        """Raise the entitlement of an arm whose pulls exceed it by more than `bank`.
 
         The arm is then exactly `bank` pulls ahead. Return whether the entitlement was raised.
         """
@@ -303,6 +304,6 @@ class Arms:
         return True
 
     def mean(self, arm: int) -> float | None:
-        """Return the mean of the observed rewards, None if there is no reward yet."""
+        """Return the mean of the observed rewards, or None if there is no reward yet."""
         observed = self.observed[arm]
         return self.total[arm] / observed if observed else None

@@ -2,9 +2,10 @@
 
 An arm with the cap u has an allowance, which grows like the entitlement. Every slot of a request
 that the arm is eligible for adds u, but one request adds at most 1. The learner may choose the
-arm while its pulls are below the allowance, with this request included. So the pulls never exceed
-the allowance rounded up. The only exception is a pull that fairness had to give ahead of time. In
-the long run fairness fits within the cap, because a cap is at least the quota.
+arm while its pulls are below its allowance. The allowance then includes the current request. So the
+pulls never exceed the allowance rounded up. The only exception is a pull that fairness had to give
+ahead of time. In the long run fairness needs no more than the cap, because a cap is at least the
+quota.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +35,7 @@ def parse_caps(
         share = parse_number(value, f"arm {name!r}: cap")
         if not quotas[name] <= share <= 1 or not share:
             raise InvalidPool(
-                f"arm {name!r}: the cap must be above 0, from its quota "
+                f"arm {name!r}: the cap must be above 0, and from its quota "
                 f"{readable(quotas[name])} to 1, got {value}"
             )
         if share < 1:  # a cap of 1 limits nothing
@@ -43,8 +44,8 @@ def parse_caps(
     if not free and sum(shares.values()) < 1:
         total = readable(sum(shares.values(), Fraction(0)))
         raise InvalidPool(
-            f"caps sum to {total}, so no arm might be free for a request; raise some, so that they "
-            "sum to at least 1"
+            f"caps sum to {total}, so every arm may be at its cap when a request comes; raise some "
+            "of them, so that they sum to at least 1"
         )
     return shares
 
@@ -64,8 +65,8 @@ class Caps:
         self._lines: dict[int, tuple[int, int, int]] = {}
         levels = {arm: self._level(arm, clock, before) for arm in self.shares}
         if len(levels) == len(arms) and sum(levels.values()) < sum(arms.pulls):
-            # The arms below their cap have left the pool. Raise the other allowances to the pulls,
-            # or no arm might be free.
+            # All arms that were below their cap have left the pool. Raise each allowance to at
+            # least the arm's pulls. Otherwise the learner might have no arm to choose.
             levels = {arm: max(level, Fraction(arms.pulls[arm])) for arm, level in levels.items()}
         for arm, share in self.shares.items():
             if lcm(share.denominator, levels[arm].denominator) > MAX_UNIT:
@@ -79,7 +80,8 @@ class Caps:
     def _level(self, arm: int, clock: int, before: "Caps | None") -> Fraction:
         """Return an arm's allowance so far.
 
-        An arm without an earlier cap starts at its pulls, or at its entitlement if this is more.
+        The allowance of an arm without an earlier cap starts at the arm's pulls, or at its
+        entitlement if that is more.
         """
         arms = self._arms
         if before is not None:
@@ -91,7 +93,8 @@ class Caps:
 
     def _look_around(self, clock: int) -> None:
         self._full = {arm: None for arm in self._lines if not self._has_room(arm, clock, 0)}
-        # Largest cap first. Only for large caps, several slots at once allow more than one pull.
+        # Largest cap first. Only a large cap can gain more than one pull from a single request,
+        # and `count` limits what it gains to one.
         self._steep = sorted(self.shares, key=lambda arm: (-self.shares[arm], arm))
 
     def _has_room(self, arm: int, clock: int, slots: int) -> bool:
@@ -108,7 +111,7 @@ class Caps:
         return self.shares[arm], Fraction(base + slope * self._arms.own(arm, clock), unit)
 
     def reached(self, among: Among, clock: int, slots: int) -> set[int]:
-        """Return the arms of `among` that the learner may not choose now."""
+        """Return the arms of `among` that are at their cap, so the learner may not choose them."""
         full: set[int] = set()
         for arm in list(self._full):
             if self._has_room(arm, clock, 0):
@@ -138,7 +141,7 @@ class Caps:
 
     @classmethod
     def from_state(cls, arms: Arms, state: Iterable[list[Any]], clock: int) -> "Caps":
-        """Make the caps that `state` wrote."""
+        """Return the caps from the plain data that `state` returned."""
         caps = cls(arms, {}, clock)
         for arm, share, base, slope, unit in state:
             caps.shares[arm] = Fraction(share)

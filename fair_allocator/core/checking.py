@@ -1,10 +1,11 @@
 """Checks of a pool's state, made before the pool is built from it.
 
-Somebody may have written the state by hand. So everything is checked: types, ranges, and that the
-numbers agree with each other. `check_promise` comes last, because it trusts the lines of the arms.
-It checks that the promise can be kept from this state.
+A user may have written the state by hand. So everything is checked: types, ranges, and that the
+numbers agree with each other. `check_promise` comes last, because it needs entitlements that were
+checked before. It checks that the promise can be kept from this state.
 
-The time of a check grows only linearly with the state. An error names the key and the value.
+The time of a check grows only linearly with the size of the state. An error names the key and the
+value.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +41,7 @@ _SINCE_2: Final = {
     "arms": ("missed", "last", "away"),
     "fairness": ("requests", "bank", "pause"),
 }
-"""The keys that a state of version 1 does not have, by the mapping that they belong to."""
+"""The keys that are missing in a state of version 1, by the mapping that they belong to."""
 
 
 def check_state(state: Mapping[str, Any]) -> None:
@@ -72,7 +73,7 @@ def check_state(state: Mapping[str, Any]) -> None:
 
 
 def _require_keys(state: Mapping[str, Any]) -> None:
-    """Refuse a state above version 1 if a key is missing that only version 1 may leave out."""
+    """Refuse a state of version 2 or higher in which a key of `_SINCE_2` is missing."""
     for place, keys in _SINCE_2.items():
         found = mapping_in(place, state[place]) if place else state
         for key in keys:
@@ -85,25 +86,26 @@ def check_promise(
 ) -> None:
     """Refuse a state from which the promise cannot be kept, or which no pool can reach.
 
-    `in_force` and `wanted` are rules. Do not call this for states of older releases: there, changes
-    took effect at other moments.
+    `in_force` and `wanted` are rules. Do not call this for states of older releases. In these
+    releases changes took effect at other moments, so their states can fail this check.
     """
     if in_force != wanted and (in_force == "max-deficit" or "none" in (in_force, wanted)):
         refuse("fairness.rule", f"what the configuration gives, {wanted}", in_force)
     if in_force == "none":
         return
-    # A bound above the allowed one comes down as soon as one step less is safe. In a large pool
-    # that was last tested `since` requests ago. Since then an arm got at most one pull per request.
+    # While the bound is above `allowed`, a pool lowers it by a step as soon as that is safe. A
+    # large pool tests this only every `since` requests, and an arm gets at most one pull per
+    # request. So if all arms are further ahead than `since`, the pool would have lowered the bound.
     since = len(lines) * ATTEMPTS // 64 if len(lines) > PROMPT else 0
     furthest = max(-(-ahead // unit) for ahead, _, unit in lines)
     if bound > allowed and furthest < -since:
-        refuse("fairness.terms", f"a bound near {allowed:,}, since nobody is owed more", bound)
+        refuse("fairness.terms", f"a bound near {allowed:,}, as no arm is owed more", bound)
     if in_force == "max-deficit":
         _check_staircase(lines)
     elif is_unsafe(lines):
         raise InvalidState(
-            "arms: more pulls fall due than there are slots, so the bound in fairness.terms, "
-            f"{bound:,}, cannot be kept"
+            "arms: more pulls fall due than there are slots, so the pool cannot keep the bound "
+            f"{bound:,} in fairness.terms"
         )
 
 
@@ -114,8 +116,8 @@ def _check_staircase(lines: Sequence[Line]) -> None:
     for place, ahead in enumerate(owed):
         if ahead * count >= count - place:
             raise InvalidState(
-                f"arms: {place + 1} of {count} arms are owed more than rule max-deficit leaves "
-                "anybody owed"
+                f"arms: {place + 1} of {count} arms are owed more than they can be under rule "
+                "max-deficit"
             )
 
 
@@ -162,10 +164,10 @@ def _check_columns(arms: Mapping[str, Any], count: int, rounds: int, clock: int)
         if not 0 <= slope <= unit or (
             unit > MAX_DENOMINATOR and unit // gcd(slope, unit) > MAX_DENOMINATOR
         ):
-            _refuse_arm(arms, "slope", arm, "a quota of its unit, from 0 to 1")
+            _refuse_arm(arms, "slope", arm, "from 0 to its unit, so that it is a quota")
         own = away.get(arm, clock - late)
         if not 0 <= own <= rounds * MAX_SLOTS:
-            _refuse_arm(arms, "missed", arm, "less than the clock shows")
+            _refuse_arm(arms, "missed", arm, "at most the pool's clock")
         if last > own:
             _refuse_arm(arms, "last", arm, f"at most {own:,}, what its clock shows")
         if not 0 <= base + slope * own <= unit * played:
@@ -316,12 +318,12 @@ class _Answers:
             whole_in("requests.held", count, 1, MAX_SLOTS)
         for fields in list_in("requests.open", requests["open"]):
             if not self._is_open("requests.open", fields) and fields[0] not in held:
-                refuse("requests.open", "requests that something is waited for", fields)
+                refuse("requests.open", "requests that wait for a reward or another arm", fields)
         if not held.keys() <= self._seen:
             refuse("requests.held", "open requests", list(held)[:3])
         for fields in list_in("requests.closed", requests["closed"]):
             if self._is_open("requests.closed", fields):
-                refuse("requests.closed", "requests that nothing is waited for", fields)
+                refuse("requests.closed", "requests that wait for no reward", fields)
 
     def _is_open(self, key: str, fields: Any) -> bool:
         """Check a request and all its picks; tell whether a reward is pending."""
@@ -330,12 +332,12 @@ class _Answers:
         before = len(self._seen)
         self._seen.add(fields[0])
         if len(self._seen) == before:
-            refuse(key, "requests with ids of their own", fields[0])
+            refuse(key, "requests with different ids", fields[0])
         waits = self._check_pick(key, *fields[1:7])
         if len(fields) > 7:
             for other in list_in(key, fields[7]):
                 if type(other) is not list or not 5 <= len(other) <= 6:
-                    refuse(key, "other arms with how they were given", other)
+                    refuse(key, "other arms, each with how it was given", other)
                 waits = self._check_pick(key, *other) or waits
         return waits
 
@@ -362,7 +364,7 @@ class _Answers:
             refuse(key, "propensities from 0 to 1", propensity)
         if later is not None:
             if later not in _LATER:
-                refuse(key, "what becomes of a later reward", later)
+                refuse(key, "the outcome of a later reward", later)
             return False
         index = self._index.get(arm)
         if index is not None and self._joined[index] <= round:

@@ -1,4 +1,4 @@
-"""What mypyc must know about a class beyond its code. Without mypyc it has no effect."""
+"""Hints on classes for mypyc, the compiler. In code that is not compiled, they have no effect."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar

@@ -1,13 +1,14 @@
 """The arms of a pool by deadline: the part of the rule in `general` that is kept between requests.
 
 z is an arm's entitlement, minus its pulls, minus the bound. A heap has the arms with a positive z,
-by deadline. A timing wheel has the others, under the first slot in which their z is positive. At
-times an arm can be owed although its z is not positive. Then a second heap has all arms with a
-quota, by deadline. Heaps and wheel are made when a request first needs them.
+by deadline. A timing wheel has the others, under the first slot in which their z is positive. In
+some cases an arm is owed although its z is not positive (see `general`). For these cases a second
+heap has all arms with a quota, by deadline. Heaps and wheel are made when a request first needs
+them.
 
-Most arms of a request are not owed, and are not owed soon. So each arm has the first slot of its
-own clock in which its z is positive. Pulls change this slot, but time does not. So one comparison
-passes over the arm.
+Most arms that a request names are not owed now or soon. To skip such an arm with one comparison, we
+store for each arm the first slot of its own clock in which its z is positive. Pulls change this
+slot, but time does not.
 """
 
 from heapq import heapify, heappush
@@ -20,7 +21,7 @@ from fair_allocator.core.quotas import scaled
 from fair_allocator.core.safety import NEVER
 
 _FAR: Final = 1 << 60
-"""The latest slot that `_since` has. It is small enough for a machine word."""
+"""The largest value in `_since`. It fits in a machine word."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -31,12 +32,14 @@ class Deadlines:
         self._arms = arms
         self._bound = terms.bound
         self._size = len(arms)
-        # The first slot of each arm's own clock in which its z is positive. It may be too early,
-        # which only costs an exact look at the arm.
+        # The first slot of each arm's own clock in which its z is positive. A value that is too
+        # early does no harm: the arm is then computed exactly.
         self._since = [self._positive_from(arm) for arm in range(len(arms))]
-        # The positive z of each arm as (level, rise): level + rise * clock, scaled and rounded up.
+        # For each arm with a positive z, z as (level, rise): level + rise * clock, in units of
+        # 1 / ONE, rounded up.
         self._backlog: dict[int, tuple[int, int]] = {}
-        self._level = self._rise = self._away = 0  # their sums; `_away` is for away arms
+        # The sums of the levels, of the rises, and of the levels of away arms.
+        self._level = self._rise = self._away = 0
         self._indexed = False  # whether wheel and heap exist
         self._wheel: dict[int, list[int]] = {}  # arms by the first slot in which z is positive
         self._filed: list[int] = []  # the slot of each arm's valid entry on the wheel
@@ -126,8 +129,8 @@ class Deadlines:
     def _file(self, arm: int) -> None:
         """Put an arm on the wheel under the first slot in which its z is positive.
 
-        An earlier entry stays. A pull or a missed slot only postpones an arm, so its old entry is
-        too early. The arm gets a new entry when the slot of the old one comes.
+        An earlier entry stays, although a pull or a missed slot has made it too early. The arm gets
+        a new entry when the slot of the old entry comes.
         """
         if self._arms.slope[arm]:
             since = self._since[arm] + self._arms.missed[arm]

@@ -74,8 +74,8 @@ class Decisions(Rewards):
     def propose(self, request: Request) -> Assignment:
         """Return the decision of a request without counting it, or its earlier answer.
 
-        Raises the errors of `assign`. Also raises `NobodyLeft` if the request has to be decided
-        again, but every eligible arm was already given it.
+        Raise the errors of `assign`. Also raise `NobodyLeft` if the request has to be decided
+        again, but every eligible arm has already been given the request.
         """
         known = self._requests.known.get(request.request_id)
         if known is not None and not request.instead_of:
@@ -91,8 +91,8 @@ class Decisions(Rewards):
     def count(self, made: Assignment, among: Among | None = None, instead_of: str = "") -> None:
         """Count a decision: one that was proposed just now, or one read from a journal.
 
-        `among` are the arms that could take the request. It is needed only in pools whose requests
-        may name arms. The latest proposal does not need it.
+        `among` has the arms that could take the request. Pass it in pools whose requests may name
+        arms, unless `made` is the latest proposal.
         """
         if self._presence is None:
             self._count_plain(made)
@@ -102,7 +102,7 @@ class Decisions(Rewards):
         self._count_any(made, among, instead_of)
 
     def follow_epoch(self, epoch: int) -> None:
-        """Prepare to count a decision from a journal; `epoch` is the epoch of the decision."""
+        """Prepare to count a decision that was read from a journal and was made in `epoch`."""
         self._fairness.follow(epoch)
 
     def follow(
@@ -119,7 +119,7 @@ class Decisions(Rewards):
     def _refuse_nested(self) -> None:
         """Refuse calls that a learner makes to its pool while it is choosing."""
         if self._proposals.asking:
-            raise InvalidRequest("a learner must not ask its own pool while it is choosing")
+            raise InvalidRequest("a learner must not call its own pool while it is choosing")
 
     # -- plain requests -----------------------------------------------------------------------
 
@@ -151,8 +151,8 @@ class Decisions(Rewards):
         self.rounds = round = self.rounds + 1
         self._clock = clock = passed + 1
         pulls, slope = arms.pulls[arm], arms.slope[arm]
-        # An arm's shortfall is highest just before it is pulled. It is checked every round, so that
-        # a broken rule shows.
+        # An arm's shortfall is highest just before it is pulled. We check it in every round, to
+        # notice a fault in the rule.
         if passed < SMALL:
             shortfall = (arms.base[arm] + slope * passed) // arms.unit[arm] - pulls
         else:
@@ -230,7 +230,7 @@ class Decisions(Rewards):
     def _within_caps(
         self, caps: Caps, eligible: Among, filled: int, forced: list[int]
     ) -> tuple[int, list[int], set[int]]:
-        """Return how many slots can be filled, the arms to serve, and those at their cap."""
+        """Return how many slots can be filled, the arms to serve, and the arms at their cap."""
         while True:
             full = caps.reached(eligible, self._clock, filled).difference(forced)
             takers = len(eligible) - len(full)
@@ -351,7 +351,7 @@ class Decisions(Rewards):
         if self._presence is not None:
             self._presence.moved.clear()
 
-    # -- who is here --------------------------------------------------------------------------
+    # -- arms that sleep and wake -------------------------------------------------------------
 
     def sleep(self, arm: str | Any) -> bool:
         """Make an arm ineligible until it wakes; tell whether it was awake.
@@ -382,8 +382,8 @@ class Decisions(Rewards):
             raise InvalidRequest(f"the pool has no arm {shown(arm)}")
         if self._presence is None:
             raise InvalidRequest(
-                "arms of a pool with plain requests cannot sleep; "
-                "use requests='any', also by reconfigure"
+                "arms of a pool with plain requests cannot sleep; make the pool with "
+                "requests='any', or change it by reconfigure"
             )
         return self._presence, index
 
@@ -401,6 +401,6 @@ def _refuse_more_than_plain(request: Request) -> None:
     """Refuse a request that names arms, wants several slots, or replaces an arm."""
     if _slots_of(request.slots) > 1 or request.eligible is not None or request.instead_of:
         raise InvalidRequest(
-            "this pool takes plain requests only: any arm, one slot; "
-            "use requests='any' to name eligible arms or slots, also by reconfigure"
+            "this pool takes plain requests only: any arm, one slot; to name eligible arms or "
+            "slots, make the pool with requests='any', or change it by reconfigure"
         )

@@ -1,7 +1,8 @@
 """Random numbers without a state: each is a function of (seed, pool, round, purpose).
 
 So a restored or replayed pool draws exactly the same numbers as the first run. It does not matter
-what happened in between, or in which order the numbers are drawn.
+what happened in between, or in which order the numbers are drawn. The purpose is a small integer
+that tells the draws of one round apart.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from fair_allocator.core.compiling import mypyc_attr
 _MASK = (1 << 64) - 1
 
 _STEP_BITS: Final = 8
-"""Purposes are numbers below 2**8. Further numbers for one purpose are 2**8 apart."""
+"""Purposes are numbers below 2**8. A draw that needs more numbers adds 2**8 for each of them."""
 
 
 def _mixed(x: int) -> int:
@@ -57,7 +58,7 @@ class Draws:
         return self._word(round, purpose) * bound >> 64
 
     def shuffled(self, bound: int, round: int, purpose: int) -> Iterator[int]:
-        """Yield ``range(bound)`` in a random order. The first number is the one of `below`."""
+        """Yield ``range(bound)`` in a random order. The first number is what `below` returns."""
         moved: dict[int, int] = {}
         for step in range(bound):
             place = step + self.below(bound - step, round, purpose + (step << _STEP_BITS))
@@ -70,7 +71,7 @@ class Draws:
         if arms is None and 2 * len(among) < among.size:
             arms = list(among)
         found: list[int] = []
-        # No generator expression here: compiled code would go through the whole range first.
+        # A loop, not a generator expression: compiled code would first go through the whole range.
         for place in self.shuffled(among.size if arms is None else len(arms), round, purpose):
             if arms is not None:
                 found.append(arms[place])

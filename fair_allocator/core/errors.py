@@ -1,8 +1,8 @@
 """The errors of the core, each with a message that says what to do.
 
 FairAllocatorError
-├── InvalidPool      quotas, tolerance, rule or learner that cannot be served (a ValueError)
-├── InvalidRequest   a request that names no usable arms or slots (a ValueError)
+├── InvalidPool      quotas, tolerance, rule or learner that are not valid (a ValueError)
+├── InvalidRequest   a request for arms or slots that the pool cannot give (a ValueError)
 │   ├── NobodyFree   every eligible arm is asleep, busy or at its cap
 │   └── NobodyLeft   every eligible arm was given the request before
 ├── InvalidReward    a reward that is not a number in [0, 1], or names a wrong arm (a ValueError)
@@ -15,11 +15,11 @@ class FairAllocatorError(Exception):
 
 
 class InvalidPool(FairAllocatorError, ValueError):
-    """A pool's configuration cannot be served; nothing was changed."""
+    """A pool's configuration is not valid; nothing was changed."""
 
 
 class InvalidRequest(FairAllocatorError, ValueError):
-    """A request names arms or slots that cannot be served; nothing was counted."""
+    """A request asks for arms or slots that the pool cannot give; nothing was counted."""
 
 
 class NobodyFree(InvalidRequest):
@@ -43,11 +43,11 @@ class InvalidState(FairAllocatorError, ValueError):
 
 
 def shown(value: object) -> str:
-    """Return a value as text for an error message: on one line, and never too long."""
+    """Return a value as a short text on one line, for an error message."""
     try:
         text = repr(value)
     except ValueError:
-        return f"{type(value).__name__} of too many digits to print"
+        return f"{type(value).__name__} with too many digits to print"
     except Exception:
         return f"{type(value).__name__} that cannot be shown"
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -3,12 +3,12 @@
 A change says what is *wanted*. Harmless changes take effect at once: an arm leaves, a quota falls,
 a tolerance rises, a bank grows. In all other changes a quota rises, an arm joins, or a bound or a
 bank comes down. These take effect as soon as the state is safe with them (see `safety`), because no
-rule can keep a promise from an unsafe state. This is tested again after every request; in large
-pools, after every few requests.
+rule can keep a promise from an unsafe state. The pool tests this again after every request; a large
+pool tests it after every few requests.
 
-The rule max deficit needs more than a safe state. After a change it serves only once no arm is
-owed. Until then the rule earliest deadline serves, which needs only a safe state. docs/theory.md
-has the proofs.
+The rule max-deficit needs more than a safe state. After a change, it takes over only when no arm is
+owed. Until then the rule earliest-deadline serves the arms, because it needs only a safe state.
+docs/theory.md has the proofs and explains the words.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,9 +41,9 @@ Listener = Callable[[Epoch], None]
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Wish:
-    """A pool's configuration, apart from its quotas: tolerance, rule, kind of requests and bank.
+    """What a pool's configuration asks for apart from quotas: tolerance, rule, requests and bank.
 
-    `choice` is the rule as configured, such as "auto". `rule` is the rule that this stands for.
+    `choice` is the rule as configured, which can be "auto". `rule` is the rule that it selects.
     """
 
     __slots__ = ("bank", "choice", "requests", "rule", "tolerance")
@@ -67,7 +67,7 @@ class Wish:
 class Fairness:
     """The part of a pool that knows which arm to serve, by which rule, with which promise.
 
-    It calls `on_epoch` whenever something new comes into force.
+    It calls `on_epoch` with a new `Epoch` whenever a change comes into force.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Fairness:
     # -- the hot path -------------------------------------------------------------------------
 
     def pick(self, slot: int) -> int:
-        """Return the arm that a plain request must serve, `NOBODY` if the learner may choose.
+        """Return the arm that a plain request must serve, or `NOBODY` if the learner may choose.
 
         `slot` is what the pool's clock will show after the request.
         """
@@ -140,7 +140,7 @@ class Fairness:
         return forcing.pick(slot)
 
     def pulled(self, arm: int, clock: int, forced: bool) -> None:
-        """Update after a counted pull. Without a bank, callers may skip the learner's pulls."""
+        """Update the state after a pull. Without a bank, callers may skip the learner's pulls."""
         if not forced:
             if self.bank is not None:
                 self._arms.keep_within_bank(arm, clock, 1, self.bank)
@@ -150,14 +150,14 @@ class Fairness:
     def follow(self, epoch: int) -> None:
         """Prepare to count a pull that was decided earlier, in `epoch`.
 
-        In releases before 0.2, changes took effect at other moments, so `epoch` may be higher than
-        ours.
+        In releases before 0.2, changes took effect at other moments. So `epoch` may be higher than
+        the epoch of this object.
         """
         self._forcing = None
         self.epoch = max(self.epoch, epoch)
 
     def serve(self, eligible: Among, clock: int, slots: int) -> list[int]:
-        """Return the arms that a request must serve, if requests may name arms and slots."""
+        """Return the arms that a request must serve, in a pool whose requests may name arms."""
         if self.rule == "none":
             return []
         return self._served_by(clock).serve(eligible, clock, slots)
@@ -228,7 +228,7 @@ class Fairness:
     def from_state(
         cls, arms: Arms, state: Mapping[str, Any], on_epoch: Listener | None
     ) -> "Fairness":
-        """Make the fairness that `state` wrote."""
+        """Return the fairness from the plain data that `state` returned."""
         quotas = arms.quotas()
         if compare_sum_to_one(quotas) > 0:
             raise InvalidState("arms.slope: the quotas in force sum to more than 1")
@@ -261,12 +261,12 @@ class Fairness:
         """Return a new fairness for another wish, with one quota for each arm of `arms`.
 
         `round` is the next round. This object stays as it is. If the change is refused, `arms`
-        stays as it is, too. `on_epoch` is called with what is in force afterwards.
+        stays as it is, too. `on_epoch` is called with the epoch that begins with the change.
         """
         rule = wish.rule
         if "none" in (rule, self.rule) and rule != self.rule:
             raise InvalidPool(
-                "rule 'none' cannot be switched on or off at run time; make a new pool"
+                "a pool cannot change from or to rule 'none' at run time; make a new pool"
             )
         for arm, quota in enumerate(quotas):
             arms.check_bend(arm, quota)
@@ -304,7 +304,7 @@ class Fairness:
             self._announce(admitted, clock, round)
 
     def _admit(self, clock: int) -> list[int]:
-        """Put the safe parts of the wish in force; return the arms that this changed."""
+        """Put the safe parts of the wish in force; return the arms whose lines changed."""
         arms, bound, rule, bank = self._arms, self.bound, self.rule, self.bank
         lines, slack = self.lines(clock), self.bound - self.allowed
         nobody_owed = all(ahead + slack * unit <= 0 for ahead, _, unit in lines)
@@ -321,7 +321,7 @@ class Fairness:
         for arm in admitted:
             arms.bend(arm, self._wanted.pop(arm), clock)
         if admitted and not self._wanted:
-            self._wanted = {}  # a new one, because a dictionary never shrinks
+            self._wanted = {}  # a new dictionary, because an emptied one keeps its memory
         if nobody_owed:
             self.rule = self._rule
         elif rule == "max-deficit" and (admitted or self.bound < bound):
@@ -333,7 +333,8 @@ class Fairness:
             admitted += sorted(raised.difference(admitted))
         if admitted or (bound, rule, bank) != (self.bound, self.rule, self.bank):
             self._renew()
-        # In large pools, wait for some requests, so that the cost per request is at most 64 arms.
+        # A large pool waits for some requests before the next attempt. So the attempts look at no
+        # more than 64 arms per request on average.
         looks = min(tests, ATTEMPTS) * len(lines)
         self._pause = looks // 64 if self.changing and len(lines) > PROMPT else 0
         return admitted
@@ -356,7 +357,7 @@ class Fairness:
             self._on_epoch(self.in_force(changed, clock, round))
 
     def secure(self, clock: int, round: int) -> None:
-        """Raise the bound until it can be kept. In older releases, changes could break it."""
+        """Raise the bound until it can be kept: an older release may have broken it by a change."""
         more = 0 if self.rule == "none" else least_safe_bound(self.lines(clock))
         if more:
             self.bound += more

@@ -16,7 +16,7 @@ from fair_allocator.core.table import describe, html, rows
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Figures:
-    """The part of a pool that only reads. A figure for each arm costs O(k), for k arms."""
+    """The part of a pool that only reads. A method that returns one figure per arm takes O(k)."""
 
     name: str
     """The pool's name. The random numbers depend on it."""
@@ -88,7 +88,7 @@ class Figures:
 
     @property
     def tolerance(self) -> Fraction:
-        """The tolerance as configured. A fraction is rounded down when it is applied."""
+        """The tolerance as configured. The pool uses it rounded down to a whole number."""
         return self._fairness.wish.tolerance
 
     @property
@@ -168,7 +168,7 @@ class Figures:
 
     @property
     def common_max_open(self) -> int | None:
-        """How many open assignments an arm may have; None unless it is one number for all."""
+        """How many open assignments each arm may have; None if arms differ or have no limit."""
         most = self.configured_max_open
         return most if isinstance(most, int) else None
 
@@ -201,7 +201,7 @@ class Figures:
 
     @property
     def departed(self) -> Departed:
-        """The pulls and rewards of the arms that have left, in sum."""
+        """The sums of the pulls and rewards of all arms that have left."""
         return self._departed
 
     @property
@@ -216,7 +216,7 @@ class Figures:
 
     @property
     def means(self) -> dict[str, float | None]:
-        """The mean observed reward of each arm, None if it has no reward yet."""
+        """The mean observed reward of each arm, or None if it has no reward yet."""
         return {name: self._arms.mean(arm) for name, arm in self._arms.index.items()}
 
     @property
@@ -242,7 +242,7 @@ class Figures:
 
     @property
     def gap_at_pulls(self) -> int:
-        """The longest wait for a pull in the current epoch, without waits that still last; O(1)."""
+        """The longest wait that a pull has ended in the current epoch, in slots; O(1)."""
         return self._gap if self._peak_epoch == self._fairness.epoch else 0
 
     def longest_gap(self) -> int:
@@ -266,7 +266,7 @@ class Figures:
 
     @property
     def violated_epochs(self) -> int:
-        """In how many epochs an arm was short by more than the bound when it was pulled; O(1)."""
+        """The number of epochs in which an arm was short by more than the bound at a pull; O(1)."""
         return self._violated_epochs
 
     def peak_violation(self) -> int:

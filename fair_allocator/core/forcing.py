@@ -3,14 +3,14 @@
 An arm is *owed* while its entitlement exceeds its pulls by more than the tolerance. Every arm with
 a quota is either owed or waiting. The waiting arms are kept on a timing wheel: a dict from a round
 to the arms that can be owed from that round on. Each round looks at one entry of the wheel, in
-O(1). A pull by the learner only postpones an arm. So its entry on the wheel can be too early, never
-too late, and the arm is checked again when that round comes. This is at most one check per pull.
-Only a change of quota can make an arm owed earlier. The arm then gets a new entry, and its old one
-is ignored.
+O(1). If the learner pulls a waiting arm, the arm can only be owed later. So its entry on the wheel
+may be too early but is never too late, and the arm is checked again when that round comes. This is
+at most one check per pull. Only a change of quota can make an arm owed earlier. The arm then gets a
+new entry, and its old one is ignored.
 
-The rule earliest deadline keeps n owed arms in a heap of deadlines, at O(log n) per round. The rule
-max deficit compares a few owed arms one by one. If there are more, it keeps them in a kinetic
-tournament of deficits, at O(log k) per round for k arms.
+The rule earliest-deadline keeps n owed arms in a heap of deadlines, at O(log n) per round. The rule
+max-deficit compares the owed arms one by one if they are few. If there are more, it keeps them in a
+kinetic tournament of deficits, at O(log k) per round for k arms.
 """
 
 from abc import ABC, abstractmethod
@@ -25,8 +25,8 @@ from fair_allocator.core.safety import NEVER
 CROWD = 32
 """Up to this many owed arms, comparing all of them is faster than the tournament.
 
-benchmarks/crossover.py measures this. The tournament is emptied again at a quarter of this number,
-so that filling it pays off.
+benchmarks/crossover.py measures this. The tournament is emptied again when only a quarter of this
+number is left, so that it is not filled and emptied in turns.
 """
 
 
@@ -38,11 +38,12 @@ class Terms(NamedTuple):
     tolerance
         An arm is owed once its deficit exceeds this.
     bound
-        The arm must be served before its shortfall exceeds this. It is above `tolerance` only while
-        a lowered tolerance is taking effect.
+        The arm must be served before its shortfall exceeds this. The bound is above `tolerance`
+        only while a lowered tolerance is taking effect.
     early
-        Whether an arm is owed one round earlier than in the paper. Needed if the quotas sum to
-        exactly 1. Otherwise the later moment leaves more choices to the learner.
+        Whether an arm is owed one round earlier than in the paper. This is needed if the quotas sum
+        to exactly 1. If they sum to less, arms are owed later, so that the learner has more
+        choices.
     """
 
     tolerance: int
@@ -72,7 +73,7 @@ class Forcing(ABC):
 
     @abstractmethod
     def pick(self, round: int) -> int:
-        """Return the arm that must be served in `round`, `NOBODY` if the learner may choose.
+        """Return the arm that must be served in `round`, or `NOBODY` if the learner may choose.
 
         Call it once for every round, in order.
         """
@@ -90,7 +91,7 @@ class Forcing(ABC):
                 self._wheel[since] = [arm]
 
     def _newly_owed(self, round: int) -> list[int]:
-        """Remove the wheel's entry for `round`; return those of its arms that are owed now."""
+        """Remove the wheel's entry for `round`; return the arms of this entry that are owed now."""
         owed, filed, wheel = [], self._filed, self._wheel
         arms = wheel[round]
         del wheel[round]
@@ -124,7 +125,7 @@ def owed_from(arms: Arms, terms: Terms, arm: int) -> int:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class EarliestDeadline(Forcing):
-    """Serve the owed arm whose shortfall would exceed the bound first.
+    """The rule that serves the owed arm whose shortfall would exceed the bound first.
 
     Ties go to the lowest index. The rule keeps its guarantee for all quotas with a sum of at most 1
     (docs/theory.md).
@@ -164,10 +165,10 @@ class EarliestDeadline(Forcing):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MaxDeficit(Forcing):
-    """Serve the owed arm with the largest deficit; ties go to the lowest index.
+    """The rule that serves the owed arm with the largest deficit; ties go to the lowest index.
 
-    This is algorithm 1 of the paper. It keeps its guarantee if the number of arms with a quota,
-    times the largest quota, is below 1.
+    This is algorithm 1 of the paper (see `regret`). It keeps its guarantee if the number of arms
+    with a quota, times the largest quota, is below 1.
     """
 
     __slots__ = ("_crowded", "_owed", "_tree")
@@ -227,7 +228,7 @@ class MaxDeficit(Forcing):
         self._crowded = True
 
     def _disperse(self, round: int) -> None:
-        """Empty the tournament, because so few arms are left that comparing them is cheaper."""
+        """Empty the tournament: so few arms are left that comparing all of them is cheaper."""
         self._crowded = False
         for arm in self._owed:
             self._tournament().leave(arm, round)
@@ -239,7 +240,7 @@ class MaxDeficit(Forcing):
         return self._tree
 
     def _duel(self, low: int, high: int, round: int) -> tuple[int, int]:
-        """Return the arm with the larger deficit before `round`, and when this may change."""
+        """Return the arm with the larger deficit before `round`, and when the other may lead."""
         arms = self._arms
         low_unit, high_unit = arms.unit[low], arms.unit[high]
         gain = arms.slope[low] * high_unit - arms.slope[high] * low_unit

@@ -1,19 +1,20 @@
 """Which arms a request must serve, if it may name its arms and want several of them.
 
-The rule is earliest deadline, on the arms' own clocks. Let ``z = D - N - b`` be an arm's
-entitlement, minus its pulls, minus the bound, before a request that fills m slots. An eligible arm
-of quota r gets ``w = min(1, r m)`` more, so it has ``y = z + w``. It is owed if y is above 0.
+The rule is earliest-deadline, on the arms' own clocks. Let ``z = D - N - b`` be an arm's
+entitlement, minus its pulls, minus the bound, before a request that fills m slots. The request
+entitles an eligible arm of quota r to ``w = min(1, r m)`` more pulls. So after the request, z would
+be ``y = z + w`` without a pull. The arm is owed if y is above 0.
 
-The *backlog* is what stays owed, no matter which arms this request serves. Each arm that is not
-eligible adds its z to it, if z is positive. Each eligible arm adds ``y - 1``, if this is positive.
-While the backlog is 1 pull or more, an arm is also owed if ``y + backlog >= 1``. So present arms
-are served ahead of time, and slots are free for the absent arms when they return. Owed arms are
-served in the order of their deadlines, counted in slots of their own. docs/theory.md proves that
-this keeps every safe state safe.
+The *backlog* is what stays owed, no matter which arms this request serves. It is a sum: each arm
+that is not eligible adds its z if this is positive, and each eligible arm adds ``y - 1`` if this is
+positive. While the backlog is 1 pull or more, an arm is also owed if ``y + backlog >= 1``. So
+present arms are served ahead of time, and slots are free for the absent arms when they return. Owed
+arms are served in the order of their deadlines, counted in slots of their own clocks.
+docs/theory.md proves that this rule keeps every safe state safe.
 
 If a request names a few arms, only these are looked at. If it leaves a few arms out, the pool's
-clock moves for all arms, and only the arms left out are corrected. `deadlines` keeps the arms in
-order for this.
+clock moves for all arms, and only the arms left out are corrected. For this, `deadlines` keeps the
+arms in order.
 """
 
 from fractions import Fraction
@@ -29,7 +30,7 @@ from fair_allocator.core.quotas import ONE, scaled
 from fair_allocator.core.safety import NEVER
 
 MAX_SLOTS: Final = 1_000
-"""Most slots of a request."""
+"""The largest number of slots of a request."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -40,8 +41,9 @@ class General(Deadlines):
         super().__init__(arms, terms, clock)
         self._lowering = terms.bound - terms.tolerance  # above 0 while a lower tolerance waits
         self._least = Fraction(1)  # the least quota above 0
-        # Arms that a request with several slots could entitle to more than one pull, which is the
-        # limit. Largest quota first. None until a request wants several slots.
+        # Arms whose quota, times the slots of a request, can exceed 1. A request entitles an arm to
+        # at most one pull, so these arms are corrected. Largest quota first. None until a request
+        # wants several slots.
         self._large: list[int] | None = None
         # Arms without a quota that are still owed from an earlier quota.
         self._without_quota: list[int] = []
@@ -49,7 +51,7 @@ class General(Deadlines):
             if not arms.slope[arm] and arms.ahead(arm, clock, terms.tolerance) > 0:
                 self._without_quota.append(arm)
 
-    # -- who is served ------------------------------------------------------------------------
+    # -- the arms to serve --------------------------------------------------------------------
 
     def serve(self, eligible: Among, clock: int, slots: int) -> list[int]:
         """Return the arms that a request must serve, most pressing first; at most `slots`.
@@ -65,7 +67,8 @@ class General(Deadlines):
         missed, since = self._arms.missed, self._since
         owed: list[tuple[int, int]] = []
         backlog = self._level + self._rise * clock if self._backlog else 0
-        # An arm has a positive y only if its z is positive by then, or a lower tolerance waits.
+        # The y of an arm is positive only if its z is positive by the slot `then`. While a lowered
+        # tolerance waits to take effect, every arm is looked at.
         then = NEVER if self._lowering else clock + slots
         for arm in eligible:
             if then - missed[arm] >= since[arm]:
@@ -79,7 +82,8 @@ class General(Deadlines):
     def _look_at(self, arm: int, clock: int, slots: int, owed: list[tuple[int, int]]) -> int:
         """Add an eligible arm to `owed` if its y is positive; return what it adds to the backlog.
 
-        An arm with a positive z is in the backlog already, with more than stays of it.
+        The result can be negative. The backlog already includes every positive z, but an eligible
+        arm adds only ``y - 1``, which is at most z.
         """
         arms = self._arms
         unit, slope = arms.unit[arm], arms.slope[arm]
@@ -102,7 +106,7 @@ class General(Deadlines):
         clock: int,
         slots: int,
     ) -> None:
-        """Add the arms to `owed` that are served ahead of time because of a large backlog."""
+        """Add the arms that are served ahead of time, because of a large backlog, to `owed`."""
         arms, bound = self._arms, self._bound
         known = {arm for _, arm in owed}
         for arm in eligible:
@@ -113,7 +117,7 @@ class General(Deadlines):
                     owed.append((-((ahead - unit) // slope), arm))
 
     def _look_at_first(self, left_out: set[int], clock: int, slots: int) -> list[int]:
-        """Find the owed arms by deadline; look only at the first ones."""
+        """Find the owed arms by deadline, without looking at all arms."""
         self._index()
         arms, size, heap, keys = self._arms, self._size, self._heap, self._keys
         backlog = self._away
@@ -154,9 +158,9 @@ class General(Deadlines):
     def _look_further(self, left_out: set[int], clock: int, slots: int, backlog: int) -> list[int]:
         """Find the owed arms by deadline among all arms, if an arm with ``y <= 0`` may be owed.
 
-        An owed arm has ``y > 1 - reach``. If its deadline is s slots away, its z is below
-        ``1 - r (s - 1)``. So s is below ``1 + (reach + 1) / r``. No arm with a later deadline is
-        owed.
+        The search stops at the last deadline that an owed arm can have. An owed arm has
+        ``y > 1 - reach``. If its deadline is s slots away, its z is below ``1 - r (s - 1)``. So s
+        is below ``1 + (reach + 1) / r``.
         """
         arms, size, bound, lowering = self._arms, self._size, self._bound, self._lowering
         heap = self._all
@@ -189,7 +193,7 @@ class General(Deadlines):
         return found
 
     def _soon(self, slot: int, left_out: set[int], clock: int, slots: int) -> set[int]:
-        """Return the keys of the arms that are owed now, before their z is positive at `slot`."""
+        """Return the keys of the arms whose z is positive only at `slot`, but that are owed now."""
         arms, bound, held = self._arms, self._bound, self._backlog
         owed = set()
         for arm in self._wheel[slot]:
@@ -234,7 +238,7 @@ class General(Deadlines):
         return clock
 
     def _count_named(self, named: list[int], clock: int, slots: int) -> None:
-        """Count the slots for a few arms. It is fast for arms without a positive z."""
+        """Count the slots for a few arms. An arm whose z is not positive takes little time."""
         missed, since, held = self._arms.missed, self._since, self._backlog
         if slots > 1:
             self._limit_to_one(named, slots)
@@ -261,7 +265,8 @@ class General(Deadlines):
     ) -> list[int]:
         """Move the clock for all arms except `left_out`; return the arms to update after it.
 
-        A missed slot or a pull only postpones an arm. So most of these arms need no update.
+        After a missed slot or a pull, an arm can only be owed later. So most of the arms that are
+        left out or pulled need no update.
         """
         self._index()
         missed, wheel, filed = self._arms.missed, self._wheel, self._filed
@@ -285,14 +290,14 @@ class General(Deadlines):
         return touched
 
     def _held(self, some: set[int]) -> list[int]:
-        """Return the arms of a set whose z is positive. There are few such arms in the pool."""
+        """Return the arms of a set whose z is positive."""
         held = self._backlog
         if len(held) < len(some):
             return [arm for arm in held if arm in some]
         return [arm for arm in some if arm in held]
 
     def _steep(self, left_out: set[int], slots: int) -> list[int]:
-        """Return the eligible arms that so many slots would entitle to more than one pull."""
+        """Return the eligible arms that these slots would entitle to more than one pull."""
         arms = self._arms
         if self._large is None:
             large = [a for a in range(self._size) if arms.slope[a] * MAX_SLOTS > arms.unit[a]]

@@ -34,7 +34,7 @@ class Guarantee:
     requests
         "plain" or "any": whether requests may name arms and slots.
     bank
-        How many pulls the learner's choices can put an arm ahead of its entitlement. None means
+        By how many pulls the learner's choices can put an arm ahead of its entitlement. None means
         any number.
     """
 
@@ -77,9 +77,9 @@ class Guarantee:
     def joint_bound(self, quota: Number, parts: int) -> int | None:
         """Return the bound of an arm of this quota in a pool that is split into parts.
 
-        Each part is at most `bound` whole pulls short on its own requests. So it owes the arm at
-        most ``bound + 1 - 1/q``, where q is the denominator of the quota in lowest terms. All parts
-        together owe at most the sum of that, rounded down.
+        In each part, the arm is at most `bound` whole pulls short on the requests of this part. So
+        the part owes the arm at most ``bound + 1 - 1/q``, where q is the denominator of the quota
+        in lowest terms. All parts together owe at most the sum of these, rounded down.
 
         >>> guarantee = Guarantee("max-deficit", 0, 0, False)
         >>> guarantee.joint_bound("1/3", 4), guarantee.joint_bound("1/10", 4)
@@ -90,7 +90,7 @@ class Guarantee:
         return parts * (self.bound + 1) + -parts // parse_number(quota, "quota").denominator
 
     def joint_sentence(self, quotas: Iterable[Number], parts: int) -> str:
-        """Return a sentence for the bound of a split pool, with that of its worst arm.
+        """Return a sentence on the bound of a split pool: its worst arm, and the formula.
 
         >>> Guarantee("max-deficit", 0, 0, False).joint_sentence(["1/3", "1/10"], 4)
         'Split: 4 parts decide alone; together every arm has at least floor(entitled) - 3 pulls, \
@@ -107,7 +107,7 @@ at any time. With a quota p/q in lowest terms it has floor(entitled) - 4 + ceil(
 
     def __str__(self) -> str:
         if self.bound is None:
-            return "no guarantee: rule 'none' serves no arm's quota, it is for simulation only"
+            return "no guarantee: rule 'none' ignores the quotas, it is for simulation only"
         text = f"{self.rule}: no arm is ever more than {self.bound} pulls short of its entitlement"
         if self.bound != self.wanted:
             text += f" ({self.wanted} as soon as it can be promised)"
@@ -161,7 +161,7 @@ class Standing(NamedTuple):
     entitled: Fraction
     pulls: int
     cap: Fraction | None = None
-    """The maximum share, and in `capped` how many pulls it allows so far.
+    """The arm's maximum share; `capped` is the number of pulls that this share allows so far.
 
     Both are None if the arm has no cap, or if the caller did not ask for caps.
     """
@@ -182,8 +182,8 @@ class Epoch:
     tolerance
         The tolerance as configured.
     arms
-        The standing of each arm whose quota took effect with this epoch. The other arms go on as
-        before.
+        The standing of each arm whose quota took effect with this epoch. Nothing changed for the
+        other arms.
     """
 
     number: int
@@ -218,7 +218,7 @@ class Change:
 
 
 def resolve_rule(choice: str, quotas: Sequence[Fraction], requests: str = "plain") -> str:
-    """Return the rule that serves these quotas, or refuse a choice without a guarantee."""
+    """Return the rule that serves these quotas; refuse a rule that cannot guarantee them."""
     choice = one_of(choice, "rule", CHOICES)
     requests = one_of(requests, "requests", REQUESTS)
     if choice not in ("auto", "max-deficit"):

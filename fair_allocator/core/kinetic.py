@@ -1,9 +1,9 @@
-"""The highest of many moving lines, at about log2(k) comparisons per change.
+"""The highest of many lines at a place x that moves on, at about log2(k) comparisons per change.
 
-A kinetic tournament is a tree of matches, as in a knock-out competition. Each inner node stores its
-winner and the place until which this winner is certain: the certificate. While no certificate has
-run out, the champion is known at once. When a line changes, only the matches between its leaf and
-the root are played again.
+A kinetic tournament is a tree of matches, as in a knock-out competition. Each inner node stores the
+winner of its match, and the place until which this winner is certain: the certificate. While no
+certificate has run out, the champion is known at once. When a line changes, only the matches
+between its leaf and the root are played again.
 
 See Basch, Guibas and Hershberger, "Data structures for mobile data" (1999).
 """
@@ -17,10 +17,10 @@ from fair_allocator.core.among import Among
 from fair_allocator.core.compiling import mypyc_attr
 
 Duel = Callable[[int, int, int], tuple[int, int]]
-"""``duel(low, high, x)`` returns the winner at x, and the first place where it may change.
+"""``duel(low, high, x)`` returns the winner at x, and the first place where the winner may change.
 
 `low` is the contestant with the lower index and wins ties. The place may be too early: this only
-costs one more match. It must not be too late, or the champion can be wrong.
+costs one more match. The place must not be too late, or the champion can be wrong.
 """
 
 NOBODY: Final = -1
@@ -31,10 +31,10 @@ _LOWEST: Final = -1e300
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Tournament:
-    """The champion among contestants ``0 .. size - 1``, of which each can be in or out.
+    """The champion among contestants ``0 .. size - 1``, each of which may take part or not.
 
     Callers ask for the champion at a place x, and x only grows. `never` is a place that x does not
-    reach; a duel returns it if the winner never changes.
+    reach. A duel returns `never` if the winner does not change.
 
     >>> heights, speeds = [0, 5, 9], [3, 2, 0]
     >>> def duel(low, high, x):
@@ -58,7 +58,7 @@ class Tournament:
         self._duel = duel
 
     def enter(self, contestants: Collection[int], x: int) -> None:
-        """Let contestants in: many at once in O(size), few in O(log size) each."""
+        """Let contestants in. Many at once take O(size); a few take O(log size) each."""
         if len(contestants) * self._leaves.bit_length() < self._leaves:
             for contestant in contestants:
                 self.update(contestant, x)
@@ -79,7 +79,7 @@ class Tournament:
         self._climb(contestant, x)
 
     def champion(self, x: int) -> int:
-        """Return the champion at x, `NOBODY` if no contestant is in."""
+        """Return the champion at x, or `NOBODY` if no contestant is in."""
         if self._until[1] <= x:
             self._refresh(1, x)
         return self._winner[1]
@@ -126,7 +126,7 @@ class Tournament:
                 if limit < holds:
                     holds = limit
                 if best == winner[node] != contestant and holds >= until[node]:
-                    return  # nothing above sees a difference; the old certificate is safe
+                    return  # the nodes above see no difference; the old certificate is safe
                 winner[node] = best
             until[node] = holds
             node >>= 1
@@ -152,16 +152,15 @@ class Tournament:
 
 
 _Rank = tuple[float, int, int, int, int]
-"""An entry of a search: minus a value, its contestant, the node that it won, and a path of nodes.
+"""An entry of `LineTournament._search`: ``(-value, contestant, node, seat, match)``.
 
-The contestant is the best loser of the matches on this path.
-
-See `LineTournament._search`.
+The contestant won the match of `node`. It is the best loser of the matches on the path from `seat`
+up to `match`.
 """
 
 
 class _Seat:
-    """A node of the tree: the line that has won the match there, and until where it surely wins.
+    """A node of the tree: the line that won its match, and the place until which it surely wins.
 
     The seat has a copy of the line, so that a match only has to look at two seats.
     """
@@ -180,12 +179,12 @@ class LineTournament:
     """The highest of the lines ``height + speed * x`` in floats; ties go to the lowest index.
 
     A match computes exactly this formula. So the champion is the one that a simple loop over all
-    lines would find. Rounding may swap two values that are closer than `margin`, at any x. So their
-    match is played again each time, unless the two lines are the same. `margin` must be larger than
-    the error of rounding. `x` only grows; the constructor gets its first value.
+    lines would find. If two values are closer than `margin`, rounding may swap them at any x. So
+    their match is played again each time, unless the two lines are the same. `margin` must be
+    larger than the rounding error. `x` only grows; the constructor gets its first value.
 
-    A champion that is found twice in a row *reigns*. It is taken out of the tree, and is compared
-    only with the best of the others. This costs O(1), even if its own line changes often.
+    A champion that is found twice in a row *reigns*: it is taken out of the tree, and is compared
+    only with the best of the others. This costs O(1), even if the champion's line changes often.
 
     >>> race = LineTournament([(0.0, 3.0), (5.0, 2.0), (9.0, 0.0)], margin=1e-9, x=0.0)
     >>> [race.champion(float(x)) for x in range(7)]
@@ -236,7 +235,7 @@ class LineTournament:
         self._climb(contestant, x)
 
     def champion(self, x: float) -> int:
-        """Return the champion at x, `NOBODY` if no contestant is in."""
+        """Return the champion at x, or `NOBODY` if no contestant is in."""
         first = self._seats[1]
         if first.until <= x:
             self._refresh(1, x)
@@ -271,10 +270,11 @@ class LineTournament:
     def _search(self, count: int, among: Among, x: float) -> tuple[list[int], list[int]]:
         """Search the tree from the root; return the best contestants, and the away ones it met.
 
-        The winner of a match is the best contestant below it. So the next best one lost a match on
-        the path from the root to a contestant that was already found. Of each such path the heap
-        has only the best loser. When this loser comes up, it splits its path into two parts, and
-        the best loser of each part is added.
+        The winner of a match is the best contestant below it. So the next best contestant lost its
+        match against a contestant that was already found. The match is on the path from the root to
+        that contestant. The heap has only the best loser of each such path. When the search takes
+        this loser from the heap, it splits the path into two parts, and adds the best loser of each
+        part.
         """
         throne, first = self._throne, self._seats[1]
         found: list[int] = []
@@ -314,7 +314,7 @@ class LineTournament:
             heappush(heap, (-value, winner, place, seat, match))
 
     def _climb(self, contestant: int, x: float) -> None:
-        """Play again the matches between a contestant's seat and the root."""
+        """Play the matches between a contestant's seat and the root again."""
         seats, margin = self._seats, self._margin
         node = self._leaves + contestant
         seat = seats[node]
@@ -346,7 +346,7 @@ class LineTournament:
             node >>= 1
             seat = seats[node]
             if best == seat.winner != contestant and holds >= seat.until:
-                return  # nothing above sees a difference; the old certificate is safe
+                return  # the nodes above see no difference; the old certificate is safe
             seat.winner = best
             seat.height = height
             seat.speed = speed

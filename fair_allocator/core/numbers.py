@@ -1,8 +1,9 @@
-"""Read the numbers that users pass in: Python's own, numpy's, fractions and decimals.
+"""Read the numbers that users pass in: of Python or numpy, fractions and decimals.
 
-This file is never compiled, and it never imports numpy. Compiled callers annotate such a parameter
-as `SupportsIndex` or `SupportsFloat`. Then mypyc lets any object through to the checks below. So
-compiled and uncompiled code accept and refuse the same values, with the same messages.
+This file is never compiled, and it never imports numpy. In compiled code, annotate a parameter that
+takes such numbers as `SupportsIndex` or `SupportsFloat`. Then mypyc lets any object through to the
+checks below. So compiled and uncompiled code accept and refuse the same values, with the same
+messages.
 
     whole, unit_float            the number, or None: for callers with a message of their own
     parse_whole, parse_share,    the number, or an error that says what is expected
@@ -19,7 +20,7 @@ from fair_allocator.core.errors import FairAllocatorError, InvalidPool, InvalidR
 
 
 def whole(value: object) -> int | None:
-    """Return a whole number as an int, None for everything else, such as bools, floats and texts.
+    """Return a whole number as an int. Return None for anything else: bools, floats, texts.
 
     >>> whole(7), whole(7.0), whole(True), whole("7")
     (7, None, None, None)
@@ -33,7 +34,7 @@ def whole(value: object) -> int | None:
 
 
 def unit_float(value: object) -> float | None:
-    """Return a number in [0, 1] as a float, None for everything else, such as NaN and bools.
+    """Return a number in [0, 1] as a float. Return None for anything else, also NaN and bools.
 
     >>> unit_float(1), unit_float(Fraction(1, 4)), unit_float(float("nan")), unit_float(True)
     (1.0, 0.25, None, None)
@@ -98,7 +99,7 @@ def parse_reward(value: object, request_id: str) -> float:
 
 
 def exact(value: object) -> int | Fraction | str | None:
-    """Return the exact number that a value stands for, None if it is no number.
+    """Return the exact number that a value stands for, or None if it is no number.
 
     A float stands for the shortest decimal text that Python or numpy prints for it, because this is
     what the user typed. So ``numpy.float32(0.1)`` is exactly 1/10, although its bits are not.
@@ -132,7 +133,7 @@ def plain(value: Any) -> object:
     if getattr(value, "ndim", None) != 0:
         return value
     if getattr(value, "mask", False) or _kind(value) == "m":
-        return None  # a masked value or a timedelta: numpy would turn them into numbers
+        return None  # a masked value or a timedelta: numpy would turn it into a number
     return value.item()
 
 

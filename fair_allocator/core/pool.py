@@ -31,7 +31,8 @@ from fair_allocator.core.requests import Requests
 from fair_allocator.core.texts import parse_text
 from fair_allocator.core.unchanged import is_set_to
 
-# `| Any` below: our code checks these values. Without it, compiled code would raise its own errors.
+# `| Any` in the annotations below lets any value through to our own checks. Without it, compiled
+# code would refuse a wrong type first, with an error of its own.
 
 STATE_VERSION: Final = 2
 
@@ -47,8 +48,9 @@ class Pool(Decisions):
     """Arms with guaranteed minimum shares, and a learner that chooses when no arm is owed.
 
     After every request, ``floor(entitled) - pulls`` of every arm is at most ``guarantee.bound``,
-    for any learner. In a plain pool, an arm is entitled to its quota of all rounds. In
-    other pools, it is entitled to its quota of the slots of the requests that it was eligible for.
+    for any learner. If requests are "plain" (see below), an arm is entitled to its quota of all
+    rounds. Otherwise, the arm is entitled to its quota of the slots of the requests that it was
+    eligible for.
 
     Parameters
     ----------
@@ -56,7 +58,7 @@ class Pool(Decisions):
         Names with quotas. A quota is a text ("0.2", "1/3"), an int, a Decimal, a Fraction or a
         float. A float means its shortest decimal text. The quotas sum to at most 1.
     tolerance
-        By how many pulls an arm may fall short. A fraction is rounded down.
+        By how many pulls an arm may fall short. A number with a fraction is rounded down.
     learner
         A learner's name, a mapping with its ``name`` and parameters, or a `Learner`.
     rule
@@ -68,20 +70,21 @@ class Pool(Decisions):
     remember
         How many answered requests are remembered, to recognise repeats.
     on_epoch
-        Called whenever other quotas, tolerance, rule or bound come into force.
+        Called with an `Epoch` whenever a change of quotas, tolerance, rule or bound takes effect.
     requests
         "plain": any arm can take any request, and each request goes to one arm. "any": requests may
         name the eligible arms and want several arms, and arms may sleep.
     bank
-        How many pulls by the learner can count in advance for an arm, at least 1. Further pulls do
-        not reduce what the arm is owed later, so no arm starves in any stretch of requests. None
-        means that all pulls count: an arm with many pulls may then get none for a long time.
+        How many of the learner's pulls of an arm can count towards its entitlement in advance, at
+        least 1. Further pulls do not reduce what the arm is owed later, so no arm starves in any
+        stretch of requests. None means that all pulls count: an arm that got many may then get none
+        for a long time.
     caps
         The maximum share by arm, at least its quota. The learner does not choose an arm that has
         reached its cap.
     max_open
         How many open assignments an arm may have: one number for all arms, or a number by arm. An
-        arm with so many is not eligible. Needs ``requests="any"``.
+        arm that has reached this number is not eligible. Needs ``requests="any"``.
 
     Examples
     --------
@@ -284,9 +287,9 @@ class Pool(Decisions):
     ) -> "Pool":
         """Make a pool that continues exactly from `state`.
 
-        If the learner has no registered name, pass it as `learner`. If an installed package cannot
-        make its learner, `stand_in` lets the pool go on without the learner. Each missing choice of
-        the learner then counts as a fault.
+        If the learner has no registered name, pass it as `learner`. If the package that brings the
+        learner is missing or broken, `stand_in` lets the pool go on without the learner. Each
+        choice that the learner would have made then counts as a fault.
         """
         if not isinstance(state, Mapping):
             raise InvalidState(f"a pool's state must be a mapping, got {shown(state)}")
@@ -385,7 +388,8 @@ def _presence(
         return Presence(arms, asleep, max_open)
     if max_open is not None:
         raise InvalidPool(
-            "max_open makes arms ineligible, so it needs requests='any'; leave it out or set that"
+            "max_open needs requests='any', because it makes busy arms ineligible; leave out "
+            "max_open, or set requests='any'"
         )
     if names := [arms.names[arm] for arm in asleep]:
         raise InvalidPool(f"requests='plain': {names[0]!r} is asleep; wake all arms first")
@@ -393,5 +397,5 @@ def _presence(
 
 
 def _still(settings: Mapping[str, Any], quotas: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of the arms that stay."""
+    """Return the settings by arm, without the arms that leave."""
     return {name: value for name, value in settings.items() if name in quotas}

@@ -11,7 +11,7 @@ from fair_allocator.core.errors import InvalidPool, InvalidRequest, NobodyFree, 
 from fair_allocator.core.numbers import parse_whole
 
 FEW = 32
-"""If a request names at most this many arms, they are kept as a list, in a pool of any size."""
+"""If a request names at most this many arms, `Among` lists them, however large the pool is."""
 
 
 MaxOpen = int | dict[str, int]
@@ -50,7 +50,7 @@ class Presence:
         elif max_open is not None:
             self._most = dict.fromkeys(range(len(arms)), max_open)
         self.away: set[int] = set(arms.away)
-        """Arms whose clock is stopped. It stays the same set object until a reconfiguration."""
+        """Arms whose clock is stopped. The set object stays the same until a reconfiguration."""
         self.moved: set[int] = set()
         """Arms that went away or came back since the last decision."""
 
@@ -129,7 +129,7 @@ class Presence:
         if kind is not list and kind is not tuple and not is_names(names):
             raise InvalidRequest(f"eligible must be a collection of arm names, got {shown(names)}")
         given: list[Any] = names if kind is list else list(names)
-        found: list[Any] = []  # Any: compiled code then copies the integers without making new ones
+        found: list[Any] = []  # with Any, compiled code copies references and makes no new integers
         for name in given:
             arm: Any = index.get(name) if isinstance(name, str) else None
             if arm is None:

@@ -1,7 +1,7 @@
 """Checks what a learner proposes, so that a faulty learner does not stop a decision.
 
-If a proposal cannot be used, the arm with the fewest pulls replaces it, among the arms that may be
-chosen. Ties go to the lowest index. Every such fault is counted by kind. The first fault of each
+If a proposal cannot be used, the pool takes the arm with the fewest pulls among the arms that may
+be chosen. Ties go to the lowest index. Every such fault is counted by kind. The first fault of each
 kind is kept with its traceback and reported as a `LearnerWarning`.
 """
 
@@ -74,7 +74,7 @@ class Proposals:
         """Return the learner's choice of `count` arms of `among`."""
         if self._ucb1 is not None:
             return self._ucb1.choose_several(round, among, count)
-        # A learner that is not ours may change the set that it gets.
+        # A user's own learner may change the set that it gets, so it gets a copy.
         given = among if self._is_ours else among.copy()
         self.asking = True
         try:
@@ -115,7 +115,7 @@ class Proposals:
         arm = whole(said)
         propensity = None if chance is None else unit_float(chance)
         if arm is None:
-            self.fault(NO_CHOICE, f"chose {shown(choice)}, which is no arm's index")
+            self.fault(NO_CHOICE, f"chose {shown(choice)}, which is not the index of an arm")
         elif not 0 <= arm < len(arms):
             self.fault(UNKNOWN_ARM, f"chose arm {shown(arm)} of {len(arms)}")
         elif arm in taken:
@@ -154,7 +154,7 @@ class Proposals:
             self._unreported.append(what)
 
     def failed(self) -> None:
-        """Count the exception that is being handled."""
+        """Count the exception that is being handled as a fault."""
         self.fault(RAISED, format_exc())
 
     def report(self) -> None:
@@ -168,7 +168,7 @@ class Proposals:
 
 
 def _is_plain(choice: Any) -> bool:
-    """Tell whether a choice is a Python int with a Python float or None, as most are."""
+    """Tell whether a choice is a Python int with a Python float or None, the most common case."""
     if type(choice) is not tuple or len(choice) != 2 or type(choice[0]) is not int:
         return False
     propensity = choice[1]

@@ -1,9 +1,9 @@
 """Quotas and tolerances as exact fractions.
 
 No calculation uses floats. The float 0.07 is not exactly 7/100, so a rule that multiplies it by the
-round would serve some arm one round late. If a user passes a float, it means the shortest decimal
-text that prints as this float, because this is what the user typed. The same holds for numpy's
-floats of all sizes.
+round would serve some arm one round late. If a user passes a float, we read it as the shortest
+decimal text that stands for this float, because this is what the user typed. The same holds for
+numpy's floats of all sizes.
 """
 
 import re
@@ -23,7 +23,7 @@ MAX_NUMBER = 10**12
 """Largest tolerance. Nobody needs one so large, so a larger one is a mistake."""
 
 ONE = 1 << 128
-"""One pull in the units of `scaled`, for sums that must be fast rather than exact."""
+"""One pull in the units that `scaled` uses, for sums that must be fast rather than exact."""
 
 _DIGITS = 30
 _TEXT = re.compile(
@@ -45,7 +45,7 @@ Shares = Mapping[str, Number] | Sequence[tuple[str, Number]] | Iterator[tuple[st
 def parse_number(value: Number, what: str) -> Fraction:
     """Read an exact fraction from text, int, Decimal, Fraction or a float's shortest decimal text.
 
-    numpy's numbers are read like Python's.
+    Numbers of numpy are read like numbers of Python.
 
     >>> parse_number("1/3", "quota"), parse_number(0.07, "quota")
     (Fraction(1, 3), Fraction(7, 100))
@@ -56,7 +56,7 @@ def parse_number(value: Number, what: str) -> Fraction:
             f'{what}: expected a number such as 0.2, "0.2" or "1/5", got {shown(value)}'
         )
     if abs(number) > MAX_NUMBER:
-        raise InvalidPool(f"{what}: is above {MAX_NUMBER:,}")
+        raise InvalidPool(f"{what}: must be at most {MAX_NUMBER:,}")
     if number.denominator > MAX_DENOMINATOR:
         raise InvalidPool(
             f"{what}: the denominator of {shown(value)} is above {MAX_DENOMINATOR:,}; round it"
@@ -65,12 +65,12 @@ def parse_number(value: Number, what: str) -> Fraction:
 
 
 def _exact(value: object) -> Fraction | None:
-    """Return the fraction that a value stands for, None if it is not finite or is too long."""
+    """Return the fraction that a value stands for, or None if it is not finite or is too long."""
     if isinstance(value, Decimal):
         sane = value.is_finite() and abs(value.adjusted()) < _DIGITS
         return Fraction(value) if sane else None
     if type(value) is Fraction:
-        return value  # not a copy, so that pools of one template share their quotas
+        return value  # no copy, so that pools of one template share their quotas
     number = str(value) if isinstance(value, str) else exact(value)
     if isinstance(number, str):
         return Fraction(number) if _TEXT.fullmatch(number) else None
@@ -94,7 +94,7 @@ def parse_tolerance(value: Number) -> Fraction:
 
 
 def parse_shares(shares: Shares) -> dict[str, Fraction]:
-    """Read the arms of a pool: at least one, with different names, and quotas up to 1 in sum."""
+    """Read the arms of a pool: at least one, with different names; quotas sum to at most 1."""
     quotas: dict[str, Fraction] = {}
     for name, value in _pairs(shares):
         if not isinstance(name, str) or not name:

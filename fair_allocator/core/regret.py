@@ -4,10 +4,10 @@ An arm's *gap* is the best mean minus the arm's own mean. *Regret* is the sum of
 pulls. *r-regret* leaves out the pulls that fairness demands, so it is what the learner lost.
 
 The paper is Patil, Ghalme, Nair and Narahari, "Achieving fairness in the stochastic multi-armed
-bandit problem" (AAAI 2020). Theorems have the paper's numbers. Our bounds add two things to the
-paper's. First, the paper leaves out ``r T`` pulls, but r-regret leaves out only ``floor(r T)``,
-which can be almost one pull less. So our bounds on r-regret are higher by the sum of the gaps.
-Second, we round a tolerance down. So for a tolerance with a fraction, our bounds are higher by this
+bandit problem" (AAAI 2020). Theorems have the paper's numbers. Our bounds are higher than the
+paper's for two reasons. First, the paper leaves out ``r T`` pulls, but r-regret leaves out only
+``floor(r T)``, which can be almost one pull less. This adds the sum of the gaps to our bounds on
+r-regret. Second, we round a tolerance down. A tolerance with a fraction therefore adds this
 fraction of the sum of the gaps.
 """
 
@@ -22,7 +22,7 @@ from fair_allocator.core.pool import Pool
 Real = int | float | Fraction
 
 _FEW = 1.0 + pi**2 / 3.0
-"""How many more pulls UCB1 is expected to give a worse arm after it can tell the arm is worse."""
+"""How many pulls UCB1 is expected to give an arm after it has learned that the arm is worse."""
 
 
 class RegretEstimate(NamedTuple):
@@ -91,9 +91,9 @@ def estimate(pool: Pool) -> RegretEstimate:
     """Estimate what a pool lost, with the observed means in place of the true ones; O(k).
 
     The best observed mean replaces the best true mean. An arm without an observed reward adds
-    nothing to the sums or to the bound. The bound is Fair-UCB's. It uses what the arms are entitled
-    to in place of ``quota * rounds``, because quotas may have changed. While two observed means are
-    nearly equal, the bound is too large to be useful.
+    nothing to the sums or to the bound. The bound is that of Fair-UCB (`fair_ucb_r_regret_bound`),
+    but with what the arms are entitled to in place of ``quota * rounds``, because quotas may have
+    changed. While two observed means are nearly equal, the bound is too large to be useful.
     """
     pulls, entitled = pool.pulls, pool.entitled
     means = {arm: mean for arm, mean in pool.means.items() if mean is not None}
@@ -132,9 +132,9 @@ def fair_ucb_r_regret_bound(
               + \sum_{i \in S} gap_i \Big(\frac{8 \ln T}{gap_i^2} - x_i\Big)
               + (1 + \alpha - \lfloor\alpha\rfloor) \sum_i gap_i
 
-    Here :math:`x_i = \max(0, r_i T - \alpha)`, and :math:`S` has the worse arms for which
-    :math:`x_i < 8 \ln T / gap_i^2`. For these arms, the pulls that fairness gives them are too few
-    to show that they are worse. Once :math:`S` is empty, the bound no longer grows with T.
+    Here :math:`x_i = \max(0, r_i T - \alpha)`, and :math:`S` is the set of worse arms for which
+    :math:`x_i < 8 \ln T / gap_i^2`. The pulls that fairness gives to these arms are too few to show
+    that they are worse. Once :math:`S` is empty, the bound no longer grows with T.
     """
     _check_gaps(gaps, horizon)
     return _fair_ucb_r_regret(gaps, _entitled(gaps, quotas, horizon), horizon, tolerance)
@@ -148,9 +148,9 @@ def fair_ucb_regret_bound(
     .. math:: \sum_{i \in S} gap_i x_i + \sum_{i \notin S,\ gap_i > 0} \frac{8 \ln T}{gap_i}
               + \Big(1 + \frac{\pi^2}{3} + \alpha - \lfloor\alpha\rfloor\Big) \sum_i gap_i
 
-    Here :math:`x_i = \max(0, r_i T - \alpha)`, and :math:`S` has the worse arms for which
-    :math:`x_i \ge 8 \ln T / gap_i^2`. This is the form of the paper's appendix. In its main text
-    the inequality is reversed, and both sums are over :math:`S`.
+    Here :math:`x_i = \max(0, r_i T - \alpha)`, and :math:`S` is the set of worse arms for which
+    :math:`x_i \ge 8 \ln T / gap_i^2`. This is the form of the paper's appendix. In the paper's main
+    text, the inequality is reversed, and both sums are over :math:`S`.
     """
     _check_gaps(gaps, horizon)
     slack = _exact_tolerance(tolerance)
@@ -167,8 +167,8 @@ def t_fair_ucb_r_regret_bound(gaps: Sequence[float], quotas: Sequence[Real], hor
     .. math:: \Big(1 + \frac{\pi^2}{3}\Big) \sum_i gap_i
               + \sum_{i \in S} gap_i \Big(\frac{8 \ln T}{gap_i^2} - r_i T\Big) + \sum_i gap_i
 
-    Here :math:`S` has the worse arms for which :math:`r_i T < 8 \ln T / gap_i^2`. This is the bound
-    of Fair-UCB for tolerance 0.
+    Here :math:`S` is the set of worse arms for which :math:`r_i T < 8 \ln T / gap_i^2`. This is the
+    bound of Fair-UCB for tolerance 0.
     """
     return fair_ucb_r_regret_bound(gaps, quotas, horizon)
 
@@ -194,7 +194,7 @@ def _fair_ucb_r_regret(
 
 
 def _telling(gap: float, horizon: int) -> float:
-    """Return after how many pulls an arm is known to be worse than the best; 0 for a best arm."""
+    """Return how many pulls show that an arm is worse than the best; 0 for an arm with gap 0."""
     return 8.0 * log(horizon) / gap / gap if gap else 0.0
 
 
@@ -216,14 +216,14 @@ def _entitled(gaps: Sequence[float], quotas: Sequence[Real], horizon: int) -> li
 def _check_lengths(**columns: Sequence[object]) -> None:
     if len({len(column) for column in columns.values()}) > 1:
         found = ", ".join(f"{len(column)} {name}" for name, column in columns.items())
-        raise InvalidPool(f"every arm needs one of each, got {found}")
+        raise InvalidPool(f"every list must have one item for each arm, got {found}")
 
 
 def _check_gaps(gaps: Sequence[float], horizon: int) -> None:
     _check_horizon(horizon)
     for gap in gaps:
         if not 0 <= gap <= 1:
-            raise InvalidPool(f"a gap of means in [0, 1] must be in [0, 1], got {gap}")
+            raise InvalidPool(f"a gap between two means must be in [0, 1], got {gap}")
 
 
 def _check_horizon(horizon: int) -> None:

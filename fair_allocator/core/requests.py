@@ -49,8 +49,8 @@ class Request:
     slots
         How many different arms the request wants.
     instead_of
-        If the request is decided again: the arm that declined it or let its time pass. Otherwise
-        "".
+        If the request is decided again: the arm that declined it or gave no reward in time.
+        Otherwise "".
     """
 
     __slots__ = ("eligible", "instead_of", "request_id", "slots")
@@ -68,13 +68,13 @@ class Request:
 class Assignment:
     """One decision of a pool: the arm that a request was given, or the first of several.
 
-    A pool keeps one of these objects for each remembered request, so they are small. They are part
-    of no reference cycle, so the garbage collector does not have to visit them.
+    A pool keeps one of these objects for each remembered request, so they are small. They are never
+    part of a reference cycle, so the garbage collector does not have to visit them.
 
     Attributes
     ----------
     request_id, arm
-        The request, and the arm it was given.
+        The request, and the arm that it was given to.
     round, epoch
         The decision's number in its pool, and the epoch in force when it was made.
     reason
@@ -89,7 +89,8 @@ class Assignment:
     clock
         The time of the decision. The caller sets it, because a pool knows no time.
     later
-        The outcome of a reward that comes from now on; None while the reward is pending.
+        The outcome that a later reward will get, such as `REPEATED`; None while the reward is
+        pending.
     """
 
     __slots__ = (
@@ -129,7 +130,7 @@ class Assignment:
 
     @property
     def picks(self) -> "tuple[Assignment, ...]":
-        """One assignment for each arm, this one first. Forced picks come before the learner's."""
+        """One assignment for each arm, this one first. Forced picks come before chosen ones."""
         return (self, *self.others) if self.others else (self,)
 
     @property
@@ -138,7 +139,7 @@ class Assignment:
         return tuple([pick.arm for pick in self.picks]) if self.others else (self.arm,)
 
     def pick(self, arm: str) -> "Assignment | None":
-        """Return the assignment of one arm, None if the request was not given to it."""
+        """Return the assignment of one arm, or None if the request was not given to it."""
         if self.arm == arm:
             return self
         for pick in self.others:
@@ -149,7 +150,7 @@ class Assignment:
     def repeated(self) -> "Assignment":
         """Return the answer to the same request when it comes again.
 
-        Arms that declined or were replaced are left out. If no other arm is left, all are in.
+        Arms that declined or were replaced are left out, unless this would leave no arm.
         """
         stand = [pick for pick in self.picks if pick.later not in GONE] or list(self.picks)
         picks = [_remade(pick.clock, pick.later, *pick.plain(), True, ()) for pick in stand]
@@ -157,7 +158,7 @@ class Assignment:
         return picks[0]
 
     def plain(self) -> tuple[str, str, int, int, Reason, float | None]:
-        """Return the fields that describe the decision, in the order of the parameters."""
+        """Return the fields that describe the decision, in the order of the constructor."""
         return self.request_id, self.arm, self.round, self.epoch, self.reason, self.propensity
 
     def __eq__(self, other: object) -> bool:
@@ -190,16 +191,16 @@ def _remade(clock: int, later: RewardOutcome | None, *fields: Any) -> Assignment
 
 REQUEST_BYTES: Final = 300
 PICK_BYTES: Final = 160
-"""About how many bytes a request, and each of its further arms, takes besides the request's id."""
+"""About how many bytes a request takes without its id. Each further arm takes as many again."""
 
 _WIDE: Final = 10
-"""Bytes of a character in an id that is not ASCII: four as text, up to four as UTF-8, and gaps."""
+"""Bytes for each character of an id that is not ASCII: as text, as UTF-8, and a reserve."""
 
 _is_ascii: Final = str.isascii  # an alias: compiled code looks up methods on each use
 
 
 def footprint(assignment: Assignment) -> int:
-    """Return about how many bytes a request takes in memory; the same for the same request."""
+    """Return about how many bytes a request takes in memory. Equal requests give equal numbers."""
     request_id = assignment.request_id
     letters = len(request_id) if _is_ascii(request_id) else _WIDE * len(request_id)
     return REQUEST_BYTES + letters + PICK_BYTES * len(assignment.others)
@@ -231,14 +232,14 @@ class Requests:
         self.footprint = 0
         """About how many bytes the known requests take in memory."""
         self.held: dict[str, int] = {}
-        """How many arms of a request still have to be replaced. It is kept until then."""
+        """How many arms of a held request still have to be replaced. It stays open until then."""
         # The closed requests, in the order in which they were closed. Those before `_oldest` are
         # forgotten. It is a list because compiled code reads a deque more slowly.
         self._order: list[Assignment] = []
         self._oldest = 0
 
     def add(self, assignment: Assignment) -> None:
-        """Wait for the rewards of a request."""
+        """Add an answered request, and wait for its rewards."""
         self.known[assignment.request_id] = assignment
         self.open += 1 + len(assignment.others)
         self.footprint += footprint(assignment)
@@ -248,7 +249,7 @@ class Requests:
     ) -> None:
         """Stop waiting for the reward of one pick of a request.
 
-        `later` is the outcome of a reward that comes for this pick from now on. `rounds` is the
+        A reward that comes for this pick from now on gets the outcome `later`. `rounds` is the
         number of rounds played so far.
         """
         pick.later = later
@@ -310,7 +311,7 @@ class Requests:
             self._oldest = 0
 
     def latest(self, most: int) -> list[Assignment]:
-        """Return the last known answers, oldest first, in the form of repeated answers."""
+        """Return the last known answers, oldest first, as a repeated request would get them."""
         latest = [each.repeated() for each in islice(reversed(self.known.values()), most)]
         return sorted(latest, key=lambda each: each.round)
 
@@ -342,7 +343,7 @@ class Requests:
         closed: Iterable[list[Any]],
         held: Mapping[str, int] | None = None,
     ) -> "Requests":
-        """Make the requests that `state` wrote."""
+        """Return the requests from the plain data that `state` returned."""
         requests = cls(remember)
         requests.held = dict(held or {})
         for fields in closed:
@@ -369,7 +370,7 @@ def _plain(assignment: Assignment) -> list[Any]:
 
 
 def _read(fields: list[Any]) -> Assignment:
-    """Return the assignment that `_plain` wrote."""
+    """Return the assignment from the fields that `_plain` returned."""
     more = fields[7] if len(fields) > 7 else []
     others = tuple([_read([fields[0], *other]) for other in more])
     request_id, arm, round, epoch, reason, propensity = fields[:6]

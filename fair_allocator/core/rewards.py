@@ -75,8 +75,8 @@ class Rewards(Figures):
     ) -> bool:
         """Stop waiting for the rewards of a request, or of one of its arms.
 
-        Return whether a reward was pending. With `hold`, the pool keeps the request until each of
-        these arms is replaced, or until `give_up` is called.
+        Return whether a reward was pending. With `hold`, the pool keeps the request open until each
+        of these arms is replaced, or until `give_up` is called.
         """
         return bool(self._give_up_waiting(request_id, arm, _LATE, hold))
 
@@ -85,8 +85,8 @@ class Rewards(Figures):
     ) -> RewardOutcome:
         """End an assignment that its arm declines. The result is true if it was still open.
 
-        The pull stays counted, because the arm had its chance. `arm` and `hold` mean the same as in
-        `expire`, but `arm` is needed if the request was given to several arms.
+        The pull stays counted, because the arm had the request. `arm` and `hold` mean the same as
+        in `expire`, but `arm` is needed if the request was given to several arms.
 
         Raises
         ------
@@ -130,13 +130,13 @@ class Rewards(Figures):
         return len(waited)
 
     def give_up(self, request_id: str) -> None:
-        """Release a request that was held for an arm that cannot be replaced."""
+        """Stop holding a request, because no other arm can replace the arm that gave it up."""
         first = self._requests.known.get(request_id)
         if first is not None and request_id in self._requests.held:
             self._requests.release(first, self.rounds)
 
     def recall(self, request_id: str | Any) -> Assignment | None:
-        """Return the answer to a request, None if the pool does not remember it."""
+        """Return the answer to a request, or None if the pool does not remember it."""
         return self._requests.known.get(parse_text(request_id, "a request's id", InvalidRequest))
 
     def whose(self, request_id: str, arm: str | None) -> str | None:
@@ -172,7 +172,7 @@ class Rewards(Figures):
         return [] if first is None else [pick for pick in first.picks if pick.later is None]
 
     def latest(self, most: int) -> list[Assignment]:
-        """Return the last known answers, oldest first, in the form of repeated answers."""
+        """Return the last known answers, oldest first, as a repeated request would get them."""
         return self._requests.latest(most)
 
     def waiting(self) -> list[Assignment]:

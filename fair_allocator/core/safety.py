@@ -1,14 +1,14 @@
 """Which states are safe. Every promise of a pool depends on this invariant.
 
-Let ``z = D - N - b`` for an arm with entitlement D, pulls N and the bound b in force; its quota is
-r. Within its next j slots, ``max(0, floor(z + r j))`` pulls of the arm fall due. A state is *safe*
-if
+An arm has the entitlement D, the pulls N and the quota r. The bound in force is b. Let
+``z = D - N - b``. Then ``max(0, floor(z + r j))`` pulls of the arm fall due within its next j
+slots. A state is *safe* if
 
     for every j >= 0, the pulls of all arms that fall due within j slots are at most j.
 
 From an unsafe state, no rule can keep its promise. From a safe state, the serving rules lead only
-to safe states (docs/theory.md). So a change may come into force exactly if the state is safe with
-the change.
+to safe states (docs/theory.md). So a change may come into force if and only if the state is safe
+with the change.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ Line = tuple[int, int, int]
 """An arm as ``(z, r, unit)``, where z and the quota r are in units of ``1 / unit``."""
 
 PATIENCE: Final = 20_000
-"""The test of a state looks at two claims per arm and this many more, then it gives up.
+"""The test of a state gives up after two claims per arm and this many more.
 
-This only happens if the quotas sum to 1 or nearly 1. A change then waits.
+It gives up only if the quotas sum to 1 or nearly 1. The change that was tested then waits.
 """
 
 NEVER: Final = 1 << 200
@@ -38,11 +38,12 @@ _UNDECIDED: Final = 0
 def is_safe(lines: Sequence[Line]) -> bool:
     """Tell whether a state is known to be safe. The result is never true for an unsafe state.
 
-    A *claim* is one pull that falls due. This looks at the claims of all arms in the order of their
-    deadlines. The claims up to a deadline must not be more than the slots up to it. There are two
-    reasons to stop. First, the sum of the lines is at most ``backlog + load * j``. Once this stays
-    below ``j + 1`` for all later j, no claim can be late. Second, the claims repeat after a period,
-    the common denominator of the quotas, counted from when every arm has had a deadline.
+    A *claim* is one pull that falls due. The test goes through the claims of all arms in the order
+    of their deadlines. The claims up to a deadline must not be more than the slots up to it. The
+    test can stop for two reasons. First, the claims up to j are at most ``backlog + load * j``,
+    where `load` is the sum of the quotas. Once this stays below ``j + 1`` for all later j, no claim
+    can be late. Second, the claims repeat after a period. The period is the common denominator of
+    the quotas, and it begins when every arm has had a deadline.
 
     >>> is_safe([(0, 1, 2), (0, 1, 2)])
     True
@@ -87,7 +88,7 @@ def _judge(lines: Sequence[Line]) -> int:
             return _UNSAFE
         ahead, slope, unit = lines[arm]
         if claim == 1 and ahead < 0:
-            backlog += scaled(ahead, unit)  # the line is above 0 from the first deadline on
+            backlog += scaled(ahead, unit)  # this line is above 0 from its first deadline on
         heapreplace(claims, (-((ahead - (claim + 1) * unit) // slope), arm, claim + 1))
     return _UNDECIDED
 

@@ -1,4 +1,4 @@
-"""Tells whether a reconfiguration changes anything: setting equal values again must be cheap."""
+"""Tells whether a reconfiguration changes anything. Setting the same values again must be cheap."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -31,13 +31,13 @@ Json = dict[str, Any]
 Models = tuple[type[BaseModel], ...]
 
 PREFIX: Final = "fair-allocator."
-"""The names of the topics begin with this, unless `kafka.topic_prefix` is set."""
+"""The prefix of the topics' names. Another prefix can be set by `kafka.topic_prefix`."""
 
 _CORRELATED: Final = (Request, Reward, Decline, AssignmentEvent, WaitingEvent, RefusedEvent)
-"""Events that name the one request that they are about."""
+"""Events that are about one request, and name it."""
 
 _WITH_HEADERS: Final = (Request, AssignmentEvent, WaitingEvent, RefusedEvent, DeadLetter)
-"""Events with headers. A request may have them, and all answers to it have the same."""
+"""Events with headers. A request may have headers, and all its answers have the same ones."""
 
 _WITHOUT_KEY: Final = (TickEvent, CheckpointEvent)
 """Events that do not belong to a pool."""
@@ -90,8 +90,9 @@ def asyncapi() -> Json:
             "version": __version__,
             "description": (
                 "The topics of a fair-allocator on Kafka, as an application sees them. Each record "
-                "is one JSON object in UTF-8, keyed by its pool's name; the partitioner is that of "
-                "log.partitioner, murmur2 by default. All topics have equally many partitions."
+                "is one JSON object in UTF-8. Its key is the name of its pool. The partitioner is "
+                "log.partitioner, murmur2 by default. All topics have the same number of "
+                "partitions."
             ),
             "license": {
                 "name": "Apache-2.0",

@@ -24,7 +24,7 @@ MOST_SET: Final = 5_000
 """How many arms one control may set, remove, send to sleep or wake."""
 
 MOST_TAGS: Final = 100
-"""How many tags an arm may carry."""
+"""How many tags an arm may have."""
 
 TagName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w.:-]+$")]
 """A property of an arm that requests may ask for. It has letters, digits and ``_ . : -``."""
@@ -50,11 +50,11 @@ class Request(Input):
     request_id: Name
     pool: Name
     time: Annotated[AwareDatetime | None, Field(strict=False)] = None
-    """When the request was made. It is only for measuring: decisions do not depend on it."""
+    """When the request was made. This is only for measuring: decisions do not depend on it."""
     eligible: Annotated[list[Name], Field(min_length=1, max_length=MOST_NAMED)] | None = None
-    """The arms that can take the request. Any arm, if neither this nor `needs` is given."""
+    """The arms that can take the request. Without this and `needs`, any arm can take it."""
     needs: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
-    """Which tags an arm must have to take the request, such as "french & !trainee"."""
+    """The tags that an arm must have to take the request, such as "french & !trainee"."""
     slots: Count | None = None
     """How many different arms the request wants; 1 if left out."""
 
@@ -71,7 +71,7 @@ class Reward(Input):
 
 
 class Decline(Input):
-    """Tells that an arm does not take its assignment. It is sent to the topic of the rewards."""
+    """Tells that an arm does not take its assignment. Send it to the topic of the rewards."""
 
     type: Literal["declined"]
     request_id: Name
@@ -83,8 +83,8 @@ class Decline(Input):
 class PoolSettings(Event):
     """The settings of a pool. A setting that is left out keeps its value, or gets its default.
 
-    A null unsets `bank`, `caps`, `max_open`, `tags`, `reward_timeout`, `default_reward`,
-    `wait_timeout`, `rate` and `burst`. For any other setting, a null means the same as leaving
+    A null removes `bank`, `caps`, `max_open`, `tags`, `reward_timeout`, `default_reward`,
+    `wait_timeout`, `rate` or `burst`. For any other setting, a null means the same as leaving
     it out.
     """
 
@@ -95,34 +95,34 @@ class PoolSettings(Event):
     requests: Literal["plain", "any"] | None = None
     """Whether requests may name arms and slots, and arms may sleep."""
     bank: Count | None = None
-    """How many pulls of an arm count in advance. With it, no arm starves in any stretch."""
+    """How many of the learner's pulls count in advance. With it, no arm starves in any stretch."""
     caps: dict[Name, Share] | None = None
     """The maximum share by arm. It limits the learner's choices."""
     max_open: Count | dict[Name, Count] | None = None
-    """How many open assignments an arm may have; an arm with so many is not eligible."""
+    """How many open assignments an arm may have. An arm that has this many is not eligible."""
     tags: dict[Name, Tags] | None = None
     """The tags of the arms, for requests with `needs`."""
     reward_timeout: Annotated[float | None, Field(gt=0)] = None
-    """After so many seconds of record time, the pool stops waiting for a reward."""
+    """After this many seconds of record time, the pool stops waiting for a reward."""
     default_reward: Annotated[float | None, Field(ge=0, le=1)] = None
     """The reward that is counted at the timeout, such as 0 if silence means failure."""
     when_busy: Literal["wait", "refuse"] | None = None
     """What happens to a request if no arm can take it now, or if the pool is paused."""
     wait_timeout: Annotated[float | None, Field(gt=0)] = None
-    """After so many seconds of record time, a waiting request becomes a dead letter."""
+    """After this many seconds of record time, a waiting request becomes a dead letter."""
     reassign: bool | None = None
-    """Whether a request is decided again when its arm declines or lets its time pass."""
+    """Whether a request is decided again when its arm declines or gives no reward in time."""
     rate: Rate | None = None
     """How many requests the pool takes in a second of record time; the others are refused."""
     burst: Rate | None = None
-    """How many of them it takes at once; `rate` if left out."""
+    """How many requests the pool takes at once; as many as `rate` if left out."""
 
 
 class ControlInput(Input):
     """A control: changes a pool at run time."""
 
     by: Name | None = None
-    """Who sends the control. It is published with the effect of the control, and not checked."""
+    """The name of the sender. It is published with the effect of the control, and not checked."""
 
 
 class Configure(PoolSettings, ControlInput):
@@ -142,7 +142,7 @@ class PoolControl(ControlInput):
 
 
 class ArmSettings(Input):
-    """The settings of an arm. A setting that is left out keeps its value. A null unsets a limit."""
+    """The settings of an arm. A setting that is left out keeps its value; null removes a limit."""
 
     quota: Share | None = None
     cap: Share | None = None
@@ -151,7 +151,7 @@ class ArmSettings(Input):
 
 
 class SetArms(ControlInput):
-    """Adds arms or changes them; all other arms stay as they are."""
+    """Adds arms or changes them. All other arms stay unchanged."""
 
     action: Literal["set-arm"]
     pool: Name
@@ -199,8 +199,8 @@ input_events: Final[dict[str, TypeAdapter[Any]]] = {
 def _fields_checker(model: type[Input]) -> Callable[[bytes], dict[str, Any]]:
     """Return a function that reads an event as a dict, with the same checks as the model.
 
-    It takes half the time of the model. The dict also has the fields that the model does not know.
-    It does not have the fields that were left out.
+    The function takes half the time of the model. The dict also has fields that the model does not
+    know, and it does not have the fields that were left out.
     """
     schema: Any = model.__pydantic_core_schema__
     while "fields" not in schema:
@@ -230,11 +230,11 @@ _MEANT: Final = {
     "eligible_arms": "eligible",
     "candidates": "eligible",
 }
-"""Our name for each field that other systems call by another name."""
+"""Names that other systems use for a field, each with our name."""
 
 
 def unmeant(event: Mapping[str, Any] | Input, known: frozenset[str], unknown: str) -> str | None:
-    """Return what is wrong with an event's unknown fields, None if nothing is.
+    """Return what is wrong with an event's unknown fields, or None if nothing is.
 
     `unknown` says what to do with unknown fields: "ignore" all of them, "refuse" all of them, or
     "check" whether one looks like a misspelt field of ours.
@@ -258,7 +258,7 @@ def unmeant(event: Mapping[str, Any] | Input, known: frozenset[str], unknown: st
 
 
 def unmeant_control(control: Control, unknown: str) -> str | None:
-    """Return what is wrong with a control's unknown fields, None if nothing is."""
+    """Return what is wrong with a control's unknown fields, or None if nothing is."""
     wrong = unmeant(control, frozenset(type(control).model_fields), unknown)
     if wrong is None and isinstance(control, SetArms):
         for name, arm in control.arms.items():

@@ -24,7 +24,7 @@ from fair_allocator.events.inputs import (
 from fair_allocator.events.model import Event, Name
 
 ASSIGNMENT_VERSION: Final = 2
-"""The version of an assignment. Since 2 it may have several arms, eligible arms, and a wait."""
+"""The version of an assignment. Since version 2 it may have several arms, and eligible arms."""
 
 
 class Folded(Event):
@@ -37,14 +37,14 @@ class Folded(Event):
 
 class _Published(Event):
     redelivered: Annotated[bool, Field(exclude=True)] = False
-    """True if this record may be a copy of an earlier one that is equal except for this field.
+    """True if this record may be a copy of an earlier one, equal to it except for this field.
 
     Only at-least-once delivery makes copies.
     """
 
 
 class Pick(Event):
-    """One of the arms that were given a request."""
+    """One of the arms that a request was given to."""
 
     arm: Name
     reason: Literal["fairness", "learner"]
@@ -55,8 +55,8 @@ class AssignmentEvent(_Published):
     """A decision; `folded` says which inputs came before it.
 
     `arm`, `reason` and `propensity` are those of the first arm. The fields from `others` on are
-    left out if they are empty, as always in pools with plain requests. An arm that is asleep or
-    busy is *away*; all other arms are *present*.
+    left out if they are empty. In pools with plain requests they are always empty. An arm that is
+    asleep or busy is *away*; all other arms are *present*.
     """
 
     type: Literal["assignment"] = "assignment"
@@ -73,7 +73,7 @@ class AssignmentEvent(_Published):
     others: tuple[Pick, ...] = ()
     """The other arms, if the request was given to several."""
     eligible: tuple[Name, ...] | None = None
-    """The present arms that could take the request. Given if they are fewer than those in `but`."""
+    """The present arms that could take the request. Only given if they are fewer than in `but`."""
     but: tuple[Name, ...] | None = None
     """The present arms that could not take it. Without `eligible` and `but`, all of them could."""
     away: tuple[Name, ...] = ()
@@ -85,7 +85,7 @@ class AssignmentEvent(_Published):
     Otherwise its offset is ``folded.requests - 1``.
     """
     instead_of: Name | None = None
-    """If the request was decided again: the arm that declined or let its time pass."""
+    """If the request was decided again: the arm that declined or gave no reward in time."""
     folded: Folded
     partition: int
 
@@ -105,9 +105,9 @@ class WaitingEvent(_Published):
     request_offset: int
     why: Literal["nobody-free", "paused"]
     instead_of: Name | None = None
-    """If the request waits to be decided again: the arm that declined or let its time pass."""
+    """If the request waits to be decided again: the arm that declined or gave no reward in time."""
     repeat: bool = False
-    """Whether the same request came again while it waits."""
+    """Whether the same request came again while it waited."""
     folded: Folded
     partition: int
 
@@ -120,18 +120,18 @@ class StatedArm(Event):
     pulls: int
     cap: str | None = None
     capped: str | None = None
-    """How many pulls its cap allows so far, if it has a cap."""
+    """How many pulls the arm's cap allows so far, if the arm has a cap."""
     away: bool = False
-    """Whether it is asleep or busy."""
+    """Whether the arm is asleep or busy."""
 
 
 class EpochEvent(_Published):
     """What is in force in a pool from `round` on.
 
-    A complete statement names every arm, in `chunks` records one after the other. It opens a pool.
-    The service repeats it from time to time, so that a reader can start there. Any other statement
-    names only the arms that joined or whose quota changed, and in `left` the arms that left. If
-    nothing is promised, `rule` is "none" and `bound` is null.
+    A complete statement names every arm, in `chunks` records one after the other. The first records
+    of a pool are a complete statement. The service repeats it from time to time, so that a reader
+    can start there. Any other statement names only the arms that joined or whose quota changed, and
+    in `left` the arms that left. If nothing is promised, `rule` is "none" and `bound` is null.
     """
 
     type: Literal["epoch"] = "epoch"
@@ -155,7 +155,7 @@ class EpochEvent(_Published):
 
 
 class TickEvent(_Published):
-    """Time passed without an input and assignments expired, or inputs have times in the future."""
+    """Time passed without an input and timeouts ended, or inputs have times in the future."""
 
     type: Literal["tick"] = "tick"
     clock: int
@@ -165,7 +165,7 @@ class TickEvent(_Published):
     until: Folded | None = None
     """If given: inputs below these offsets with a later timestamp get the time `clock`.
 
-    Without this, a producer whose clock is ahead would make the requests of others expire early.
+    Otherwise a producer whose clock is ahead could make the requests of others expire early.
     """
 
 
@@ -183,7 +183,7 @@ class ControlEvent(_Published):
 
 
 class RefusedEvent(_Published):
-    """A pool refused a request. Its dead letter has the reason in words, and the original bytes.
+    """A pool refused a request. Its dead letter has the reason as a message, and the bytes.
 
     A request that cannot be read never reaches a pool, so it has only a dead letter.
     """
@@ -198,7 +198,7 @@ class RefusedEvent(_Published):
 
 
 class RemovedEvent(_Published):
-    """A pool was removed after `rounds` rounds; the name may come back as a new pool."""
+    """A pool was removed after `rounds` rounds. A new pool may have the same name later."""
 
     type: Literal["removed"] = "removed"
     pool: Name
@@ -214,9 +214,9 @@ class CheckpointEvent(_Published):
 
     type: Literal["checkpoint"] = "checkpoint"
     records: Annotated[int, Field(ge=0)]
-    """How many records the chain covers; this one is the next."""
+    """How many records the chain covers. This checkpoint is the next record."""
     chain: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-    """The SHA-256 in hex."""
+    """The value of the chain: a SHA-256 in hex."""
     partition: int
 
 
@@ -229,7 +229,7 @@ Caused = (
     | TickEvent
     | RemovedEvent
 )
-"""A record that an input or the passing of time has caused. Its `folded` has the inputs before."""
+"""A record with `folded`. An input or the passing of time caused it."""
 
 Published = Caused | CheckpointEvent
 """A record of the assignments topic."""
@@ -241,7 +241,7 @@ class Refusal(StrEnum):
     """Why an input could not be used."""
 
     TOO_LARGE = "too-large"
-    """Longer than the configured limit."""
+    """The record is longer than the configured limit."""
     NOT_JSON = "not-json"
     """Empty, not UTF-8, not JSON, or nested too deeply."""
     BAD_EVENT = "bad-event"
@@ -249,7 +249,7 @@ class Refusal(StrEnum):
     BAD_KEY = "bad-key"
     """The record's key is not the pool's name."""
     WRONG_PARTITION = "wrong-partition"
-    """The pool belongs on another partition: the producer does not use the same partitioner."""
+    """The pool belongs on another partition: the producer uses another partitioner."""
     UNKNOWN_POOL = "unknown-pool"
     """There is no such pool, and no template to make one."""
     PAUSED = "paused"
@@ -261,15 +261,15 @@ class Refusal(StrEnum):
     TOO_MANY_REQUESTS = "too-many-requests"
     """The pool takes no more requests at this rate."""
     NO_MEMORY = "no-memory"
-    """The requests of the pool, or of all pools, already take all the memory that they may take."""
+    """The requests of the pool, or of all pools, already take as much memory as they may."""
     WAITED_TOO_LONG = "waited-too-long"
     """The request waited for longer than the pool's wait_timeout."""
     NOBODY_LEFT = "nobody-left"
-    """Every arm that could take the request has declined it or let its time pass."""
+    """Every arm that could take the request has declined it or gave no reward in time."""
     REFUSED = "refused"
     """The pool cannot serve the input; the message says why."""
     FROM_THE_FUTURE = "from-the-future"
-    """The record's timestamp is further ahead than the configured skew."""
+    """The record's timestamp is further ahead than `limits.clock_skew_seconds` allows."""
 
 
 class DeadLetter(_Published):
@@ -286,11 +286,11 @@ class DeadLetter(_Published):
     value: str | None
     """The record's value, in base64."""
     truncated: bool = False
-    """Whether key and value are cut off, because all of their bytes would not fit in a record."""
+    """Whether key and value are cut off, because not all of their bytes fit in a record."""
 
     @classmethod
     def read(cls, value: bytes | None) -> "DeadLetter | None":
-        """Read a record of the topic; None if it only marks letters that were sent again.
+        """Read a record of the topic. Return None if it only marks letters that were sent again.
 
         >>> DeadLetter.read(b'{"replayed":[0]}')
         """

@@ -1,7 +1,8 @@
-"""Reads requests and rewards. Nearly every record is one of them, so this has to be fast.
+"""Reads requests and rewards. Nearly every record is one of them, so reading must be fast.
 
-Usual requests and rewards are checked by the code below, in half the time that their models take.
-Their models read all others, and say what is wrong. A test checks that both ways give the same.
+The code below reads a request or reward that has only the usual fields, in half the time that its
+model takes. The models read all other events, and say what is wrong with them. A test checks that
+both ways give the same result.
 """
 
 from typing import Any, Final
@@ -44,7 +45,7 @@ def read_reward(value: bytes) -> dict[str, Any]:
 
 
 def usual_request(value: bytes) -> dict[str, Any] | None:
-    """Return a valid request without optional fields other than arms and slots, else None."""
+    """Return a valid request with no optional fields except arms and slots; otherwise None."""
     event = _object(value)
     if event is None or not (_is_name(event.get("request_id")) and _is_name(event.get("pool"))):
         return None
@@ -63,7 +64,7 @@ def usual_request(value: bytes) -> dict[str, Any] | None:
 
 
 def usual_reward(value: bytes) -> dict[str, Any] | None:
-    """Return a valid reward without optional fields other than its arm, else None."""
+    """Return a valid reward with no optional fields except its arm; otherwise None."""
     event = _object(value)
     if event is None or not (_is_name(event.get("request_id")) and _is_name(event.get("pool"))):
         return None
@@ -80,7 +81,7 @@ def usual_reward(value: bytes) -> dict[str, Any] | None:
 
 
 def _object(value: bytes) -> dict[str, Any] | None:
-    """Return a value as a JSON object, None if it is something else."""
+    """Return a value as a JSON object, or None if it is something else."""
     try:
         event = _parse(value)
     except ValueError:
@@ -95,7 +96,7 @@ def _is_name(name: object) -> bool:
 def _are_names(names: object) -> bool:
     if not isinstance(names, list) or not 0 < len(names) <= _NAMED:
         return False
-    for name in names:  # noqa: SIM110  (compiled, a generator is slow)
+    for name in names:  # noqa: SIM110  (in compiled code, a generator is slow)
         if not _is_name(name):
             return False
     return True

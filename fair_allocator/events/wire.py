@@ -1,6 +1,6 @@
-"""Writes the JSON of assignments directly. There is one for every request, so it must be fast.
+"""Writes the JSON of assignments directly. Every request has an assignment, so this must be fast.
 
-A test checks that it is equal to what the models of `outputs` write.
+A test checks that the JSON is equal to what the models of `outputs` write.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ to_json = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False
 _FOLDED: Final = ',"folded":{"requests":'
 _FORCED: Final = ',"reason":"fairness","propensity":1.0,"repeat":false'
 _CHOSEN: Final = ',"reason":"learner","propensity":1.0,"repeat":false'
-"""The JSON of a deterministic choice after its epoch."""
+"""The JSON that follows the epoch in an assignment with a deterministic choice."""
 
 MOST_KEPT: Final = 2_000
 LONGEST_KEPT: Final = 100
-"""How many texts are kept, of how many characters: the same names and numbers come all the time."""
+"""How many texts to keep, and their longest length: the same names and numbers come often."""
 
 _arm_texts: Final[dict[str, str]] = {}
 _number_texts: Final[dict[float, str]] = {}
@@ -45,13 +45,14 @@ def number(value: float) -> str:
     text = _number_texts.get(value)
     if text is None:
         text = repr(float(value))
-        if value and len(_number_texts) < MOST_KEPT:  # 0.0 and -0.0 are equal, their texts are not
+        # Do not keep 0: 0.0 and -0.0 are equal, but their texts are not.
+        if value and len(_number_texts) < MOST_KEPT:
             _number_texts[value] = text
     return text
 
 
 def _certain(epoch: int, forced: bool) -> str:
-    """Return the JSON of a deterministic choice without further fields, after its round."""
+    """Return the JSON that follows the round, for a deterministic choice without further fields."""
     key = 2 * epoch + 1 if forced else 2 * epoch
     text = _certain_texts.get(key)
     if text is None:
@@ -62,12 +63,12 @@ def _certain(epoch: int, forced: bool) -> str:
 
 
 def opening(pool: str) -> str:
-    """Return the first part of the assignments of a pool, up to the request's id."""
+    """Return how every assignment of a pool begins, as JSON up to the request's id."""
     return f'{{"type":"assignment","pool":{quoted(pool)},"request_id":'
 
 
 def opening_any(pool: str) -> str:
-    """Return the same for a pool whose requests may name arms and slots."""
+    """Return the same as `opening` for a pool whose requests may name arms and slots."""
     return f'{{"type":"assignment","version":2,"pool":{quoted(pool)},"request_id":'
 
 
@@ -87,9 +88,9 @@ def assignment(
 ) -> str:
     """Return an `AssignmentEvent` as JSON.
 
-    `begin` comes from `opening`, and `end` from `closing`. `request_id` is the request's id as
-    JSON. `more` has the fields that only requests with arms or slots have. It comes from
-    `more_fields`.
+    `begin` is the result of `opening`, and `end` the result of `closing`. `request_id` is the
+    request's id as JSON. `more` is the result of `more_fields`: the fields that only requests with
+    arms or slots have.
     """
     propensity, repeat = made.propensity, made.repeat
     if repeat or type(propensity) is not float or propensity != 1.0:

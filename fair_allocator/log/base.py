@@ -1,32 +1,32 @@
 """The contract between the allocator and the log that carries its records.
 
-A log holds six topics, each with the same number of partitions. A topic's partition is a
-sequence of records. A record's *offset* is its place in this sequence. Offsets ascend, but not
+A log has six topics, each with the same number of partitions. In each partition, a topic is a
+sequence of records. A record's *offset* is its number in this sequence. Offsets ascend, but not
 always by one: a log may use some offsets itself. No offset is given twice, not even after trimming
 or a restart.
 
 A *position* is the offset of the next record to read, one past the last record read. In an empty
-partition, the first record will appear at position 0. Every offset that is committed, sought or
-passed as an end is a position.
+partition, the first record will appear at position 0. Every offset that is committed, that a read
+begins with, or that is passed as an end is a position.
 
-A record may carry headers beside its key and value. The log keeps them as they are and never
-interprets them. Headers of foreign producers may take more than `HEADERS_BYTES`. A header without
+A record may have headers beside its key and value. The log stores them unchanged and never
+interprets them. Headers from other producers may take more than `HEADERS_BYTES`. A header without
 a value is dropped.
 
 There are two sides. The service's side, `Log`, owns partitions, reads the inputs and commits the
-decisions. At any time at most one service can commit for a partition. Everyone else uses a
+decisions. At any time at most one service can commit for a partition. All other code uses a
 `LogClient`. There may be many of these, in many processes. Neither side sees a record of a
 transaction that has not been committed.
 
 A log may promise less, for lower latency: to deliver outputs *at least once* instead of exactly
-once. Then each partition commits by itself. A commit covers its journal records, its positions and
-its hint. It happens once as a whole, or not at all. The log appends the output records after
-that, one by one, and completes them before the next commit of the partition begins. If a failure
-interrupts this, the owner of the partition appends all of them again before it commits anything
-else. It marks these copies with the function that the log was given (see `Mark`). So every output
-record belongs to a commit that happened, and copies of a record differ in nothing but the mark.
-Output records may also come late: a service that was taken for dead may still append the outputs of
-its last commit.
+once. Then each partition commits by itself. A commit covers the partition's journal records,
+positions and hint. It happens once as a whole, or not at all. After that, the log appends the
+output records one by one, and completes them before the next commit of the partition begins. If a
+failure interrupts this, the owner of the partition appends all of them again before it commits
+anything else. It marks these copies with the function that the log was given (see `Mark`). So every
+output record belongs to a commit that happened, and copies of a record differ in nothing but the
+mark. Output records may also come late: a service that seemed dead and lost its partitions may
+still append the outputs of its last commit.
 """
 
 from abc import ABC, abstractmethod
@@ -43,7 +43,7 @@ JOURNAL: Final = "journal"
 TOPICS: Final = (*INPUTS, *OUTPUTS, JOURNAL)
 
 Place = tuple[str, int]
-"""A topic's partition: the topic's name and the number."""
+"""A topic in one partition: the topic's name and the partition's number."""
 
 Headers = tuple[tuple[str, bytes], ...]
 """The headers of a record, in order: names and values. A name may come twice."""
@@ -52,10 +52,10 @@ RECORD_BYTES: Final = 1_000_000
 """Every log accepts records with a key and value of this many bytes. It may refuse larger ones."""
 
 HEADERS_BYTES: Final = 16_384
-"""Most bytes that the headers of a written record may take: names (in UTF-8) and values."""
+"""The most bytes that the headers of a written record may take: names (in UTF-8) and values."""
 
 HINT_BYTES: Final = 1_000
-"""Most bytes of a hint in UTF-8. A hint travels as the metadata of an offset."""
+"""The most bytes of a hint in UTF-8. On Kafka, a hint is stored as the metadata of an offset."""
 
 
 Mark = Callable[[bytes | None], bytes | None]
@@ -66,7 +66,7 @@ The log does not know the format of its records, so its caller supplies this fun
 
 
 def unmarked(value: bytes | None) -> bytes | None:
-    """Return the value unchanged: for a log that does not mark its records."""
+    """Return the value unchanged. Use this for a log that does not mark its records."""
     return value
 
 
@@ -83,7 +83,7 @@ class Record(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """A record the service is about to commit."""
+    """A record that the service is about to commit."""
 
     topic: str
     partition: int
@@ -101,7 +101,7 @@ class Incoming(NamedTuple):
         If it is None, the client's partitioner chooses it by the key. A record without a key goes
         to any partition.
     timestamp
-        In ms. If left out, the time of the append.
+        In ms since 1970. If it is None, the record gets the time of the append.
     """
 
     topic: str
@@ -120,7 +120,8 @@ class Committed(NamedTuple):
     offsets
         The position in each input topic. A topic without a committed position is missing.
     hint
-        The last hint; "" if there never was one.
+        The last hint: a short text of the service, which tells a restore where to begin. It is ""
+        if there was none.
     """
 
     offsets: dict[str, int]
@@ -147,39 +148,39 @@ class Closable(ABC):
 
 
 class Ownership(Protocol):
-    """The handler that the log tells which partitions the service owns.
+    """The service's handler, which the log tells which partitions the service owns.
 
     The log calls it only during `Log.poll`: on the polling thread or, for `losing`, perhaps on
-    another thread while the polling thread waits. If a method raises, that poll raises the same
-    error, but ownership has changed nevertheless.
+    another thread while the polling thread waits. If a method raises an error, the poll raises the
+    same error, but ownership has changed nevertheless.
     """
 
     def gained(self, partitions: Sequence[int]) -> None:
-        """Take partitions over. The log reads nothing of them until they are sought.
+        """Take partitions over. The log reads no inputs of a partition before `Log.seek`.
 
-        An empty sequence means that the service owns nothing because others own everything.
+        An empty sequence means that the service owns no partition, because others own all of them.
 
-        This is the place to restore and seek. It may use all of `Log` but `poll`, `send_ahead` and
-        `close`.
+        This is the place to restore and seek. The method may call every method of `Log` except
+        `poll`, `send_ahead` and `close`.
         """
 
     def losing(self, partitions: Sequence[int]) -> None:
         """Prepare to give up partitions: commit for them now, because later commits fail.
 
-        Only `Log.commit` may be called. The log calls `lost` next for those that go to another
-        owner. It makes no further call for those that stay. The next owner reads the records again
-        that were polled but not committed.
+        The method may call only `Log.commit`. Then the log calls `lost` for the partitions that go
+        to another owner, and makes no call for those that stay. Records that were polled but not
+        committed are read again by the next owner.
         """
 
     def lost(self, partitions: Sequence[int]) -> None:
-        """Forget partitions. They already belong to another owner: a commit for them would fail."""
+        """Forget partitions that already belong to another owner. A commit for them would fail."""
 
 
 class Log(Closable):
     """The service's side of the log.
 
-    Not thread-safe: call every method on one thread at a time, the one that polls. Call `open`
-    first and `close` last. `partitions` is known in between.
+    Not thread-safe: call all methods on the thread that polls. Call `open` first and `close` last.
+    `partitions` is known in between.
     """
 
     may_be_away: ClassVar[bool] = False
@@ -189,7 +190,7 @@ class Log(Closable):
     def intake(self) -> "Intake | None":
         """Where other threads of this process can hand in records for the next commit.
 
-        None if all records have to come through a `LogClient`.
+        It is None if all records have to come through a `LogClient`.
         """
         return None
 
@@ -202,24 +203,24 @@ class Log(Closable):
     def open(self, handler: Ownership) -> None:
         """Connect, check that the log fits the configuration, and ask for partitions.
 
-        The service owns nothing yet: a poll hands it the first partitions.
+        The service owns no partition yet. A later poll tells the handler of the first ones.
 
         Raises
         ------
         LogUnavailable, LogLocked, LogReadOnly, LogCorrupt, LogTooNew, ConfigurationError
-            Nothing was changed, and `open` may be called again.
+            If the log cannot be opened. Nothing was changed, and `open` may be called again.
         """
 
     @abstractmethod
     def poll(self, timeout_seconds: float, limit: int) -> list[Record]:
         """Return the next records of the inputs, at most `limit`, and move past them.
 
-        The log first tells the handler about changes of ownership. Then it reads the owned
-        partitions that have been sought, each topic's partition in the order of its offsets.
-        It may interleave topics and partitions in any way, but none of them starves: each one
-        with a record to read is served within a bounded number of polls. The call returns as
-        soon as there is a record, or without one when the time has passed. It may return fewer
-        records than there are, so that large ones do not fill the memory.
+        The log first tells the handler about changes of ownership. Then it reads the inputs of the
+        owned partitions for which `seek` was called, each place in the order of its offsets. It may
+        interleave places in any way, but none of them starves: a place with a record to read is
+        served within a bounded number of polls. The call returns as soon as there is a record, or
+        without one when the time has passed. It may return fewer records than there are, so that
+        large records do not fill the memory.
 
         Moving past a record does not commit it. Records that were not committed are read again
         after a restart, a change of owner, or a seek.
@@ -237,8 +238,8 @@ class Log(Closable):
     def seek(self, partition: int, offsets: Mapping[str, int]) -> dict[str, int]:
         """Let the next poll read an owned partition's inputs from these positions.
 
-        A missing input topic is read from its oldest record that the log still holds.
-        Returns the position of every input.
+        A topic that is missing in `offsets` is read from its oldest record that the log still has.
+        Return the position of every input.
 
         Raises
         ------
@@ -253,9 +254,9 @@ class Log(Closable):
 
     @abstractmethod
     def read_journal(self, partition: int, start: int) -> Iterator[Record]:
-        """Return the journal from `start` to its end as of this call, in order.
+        """Return the journal's records from `start` to its end as of this call, in order.
 
-        The end covers everything that was ever committed, also by former owners.
+        The end includes everything that was ever committed, also by former owners.
 
         Raises
         ------
@@ -268,14 +269,14 @@ class Log(Closable):
     def send_ahead(self, outgoing: Sequence[Outgoing]) -> None:
         """Send output records early. The next commit appends them before its own records.
 
-        So the log receives them while the service decides more. Readers see them once that commit
-        has happened. A poll before that commit drops them, and the service must then seek every
-        partition again, as after a failed commit.
+        In this way the log receives them while the service decides more. Readers see them once that
+        commit has happened. A poll before that commit drops them, and the service must then call
+        `seek` for every partition again, as after a failed commit.
 
         Raises
         ------
         CommitFailed
-            As in `commit`: the next commit would fail.
+            If the next commit would fail. Do the same as if `commit` raised it.
         """
 
     @abstractmethod
@@ -289,64 +290,67 @@ class Log(Closable):
 
         The records that were sent ahead are part of the commit and come before `outgoing`.
 
-        When this returns, all of it is durable, and all readers see it at once. An input that is
-        not in `offsets` keeps its position. A partition that is not in `hints` keeps its hint.
-        In a log that delivers at least once, this holds for each partition by itself. Its outputs
-        appear one by one, after the rest is durable.
+        When this method returns, all of the commit is durable, and readers see all of it at the
+        same moment. An input that is not in `offsets` keeps its position. A partition that is not
+        in `hints` keeps its hint. In a log that delivers at least once, each partition commits by
+        itself, and its outputs appear one by one after the rest is durable.
 
         Parameters
         ----------
         outgoing
-            Records for the outputs and the journal of owned partitions. Those of one topic's
-            partition are appended in this order, with nothing of this service between them.
+            Records for the outputs and the journal of owned partitions. Records of the same place
+            are appended in this order, with no other record of this service between them.
         offsets
-            By topic and partition, the position up to which the service has dealt with the input.
+            By topic and partition, the position up to which the service has handled the input.
         hints
             By partition, a short text that `committed` returns later.
 
         Returns
         -------
         list
-            The offset each record of `outgoing` was given.
+            The offset that each record of `outgoing` got.
 
         Raises
         ------
         CommitFailed
             The commit may have happened or not: as a whole, or, if delivery is at least once, as a
-            whole for each partition. The journal and `committed` show which. This does not change
-            later. Seek every partition again before reading more of it, so that nothing is skipped.
+            whole for each partition. The journal and `committed` show which of the two, and this
+            does not change later. Call `seek` for every partition before the next poll, so that
+            nothing is skipped.
         LogCorrupt, LogReadOnly
-            Nothing of it happened, and trying again does not help.
+            The commit did not happen, and trying again does not help.
         """
 
     def take_in(self) -> None:
         """Make the records of the intake durable now, before the service decides on them.
 
-        During a long restore there is no poll that would take them. A log without an intake does
-        nothing.
+        Call this during a long restore, when no poll takes them. In a log without an intake, this
+        does nothing.
         """
 
     @abstractmethod
     def trim_journal(self, partition: int, before: int) -> None:
-        """Delete an owned partition's journal records below a position. Beyond the end means all.
+        """Delete the journal records of an owned partition below a position.
 
-        This is not part of a transaction: trim only records that nobody needs any more.
+        A position beyond the end deletes all of them.
+
+        This is not part of a transaction: trim only records that are not needed any more.
         """
 
     @abstractmethod
     def behind(self) -> dict[tuple[str, int], int]:
-        """Return the number of unread offsets of each input, in each partition that was sought.
+        """Return how many offsets of each input are unread, in the partitions that are being read.
 
-        The number is 0 exactly if all records were polled. Ends and positions alone do not show
-        this, because a log may use offsets itself after the last record. If the number is above 0,
-        it counts these offsets too.
+        The number is 0 if and only if all records were polled. To compare end and position is not
+        enough, because a log may use offsets itself after the last record. If the number is above
+        0, it counts these offsets too.
         """
 
     @abstractmethod
     def close(self) -> None:
         """Give up all partitions without calling the handler; closing twice does no harm.
 
-        Records that were polled but not committed count as never polled.
+        Records that were polled but not committed are read again later.
         """
 
 
@@ -356,13 +360,13 @@ class Follower(Closable):
     @property
     @abstractmethod
     def positions(self) -> Mapping[Place, int]:
-        """The position of each place, after returned and hidden records."""
+        """The position of each place, after returned records and those that readers never see."""
 
     @abstractmethod
     def poll(self, timeout_seconds: float, limit: int) -> list[Record]:
-        """Return the next records, at most `limit`, each place's in the order of its offsets.
+        """Return the next records, at most `limit`; those of one place in the order of its offsets.
 
-        Returns as soon as there is a record. Without one, it returns when the time has passed, or
+        Return as soon as there is a record. If there is none, return when the time has passed, or
         earlier. As with `Log.poll`, no place starves.
 
         Raises
@@ -375,9 +379,9 @@ class Follower(Closable):
 
 
 class LogClient(Closable):
-    """The side of the log for everyone but the service: send inputs and read any topic.
+    """The side of the log for all other code: send inputs and read any topic.
 
-    Not thread-safe: give each thread its own client. Appending while a read goes on is fine.
+    Not thread-safe: give each thread its own client. You may append while a read is in progress.
     """
 
     @property
@@ -404,9 +408,9 @@ class LogClient(Closable):
     ) -> list[tuple[int, int]]:
         """Append all records, durably; return the partition and offset of each.
 
-        If a record cannot be appended, this raises ValueError before it appends any. If the log
-        fails on the way, some records may have been appended. With `atomic`, all are appended or
-        none, which may take longer.
+        If a record is not valid, raise ValueError before any record is appended. If the log fails
+        in between, some records may have been appended. With `atomic`, either all records are
+        appended or none, which may take longer.
         """
 
     @abstractmethod
@@ -427,8 +431,8 @@ class LogClient(Closable):
     def follow(self, positions: Mapping[Place, int]) -> Follower:
         """Return a follower that reads these places from these positions, as their records come.
 
-        The caller must close it before it closes this client. If the log no longer holds a
-        position, this call or the first poll raises `OffsetGone`.
+        Close the follower before this client. If the log no longer has a position, this call or the
+        first poll raises `OffsetGone`.
         """
 
     @abstractmethod

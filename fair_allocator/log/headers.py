@@ -9,7 +9,7 @@ _SIZES: Final = struct.Struct(">HH")
 
 
 def pack(headers: Headers) -> bytes:
-    """Return headers as bytes; they must be within the limits of `log.limits`."""
+    """Return headers as bytes. The headers must be within the limits of `log.limits`."""
     packed = bytearray()
     for text, value in headers:
         name = text.encode()
@@ -18,7 +18,7 @@ def pack(headers: Headers) -> bytes:
 
 
 def unpack(data: bytes) -> Headers:
-    """Return the headers that `pack` was given; raise ValueError for other bytes.
+    """Return the headers from the bytes that `pack` returned; raise ValueError for other bytes.
 
     >>> unpack(pack((("a", b"bc"), ("a", b""))))
     (('a', b'bc'), ('a', b''))

@@ -1,9 +1,9 @@
 """Where threads of the service's own process hand records to its log.
 
-The log takes what waits here when the service polls, and appends it in the transaction of the next
-commit. So a request and its decision become durable together, with one wait for the disk. The
-thread that handed a record in learns its place after that commit, and with it hears all records
-that the commit published.
+When the service polls, the log takes the records that wait here, and appends them in the
+transaction of the next commit. So a request and its decision become durable together, with one wait
+for the disk. After that commit, a *hearer* is told the place of each record, and all records that
+the commit published.
 """
 
 import threading
@@ -22,7 +22,7 @@ MOST_BYTES: Final = 4 * 2**20
 CLOSED: Final = "the service has not opened its log"
 
 Ticket = Any
-"""Whatever tells a record's sender which of its records is meant."""
+"""A value by which the sender of a record recognises it. The intake only passes it on."""
 
 
 class Handed(NamedTuple):
@@ -34,7 +34,7 @@ class Handed(NamedTuple):
 
 
 class Hearer(Protocol):
-    """Learns what became of records, and what was published; called on the service's thread."""
+    """A listener that is told, on the service's thread, what happened to the records."""
 
     def committed(
         self,
@@ -42,23 +42,23 @@ class Hearer(Protocol):
         places: Sequence[tuple[int, int]],
         outputs: Sequence[Record],
     ) -> None:
-        """Note that records are durable at these places, and that `outputs` were published."""
+        """Hear that records are durable at these places, and that `outputs` were published."""
 
     def failed(self, tickets: Sequence[Ticket], why: str) -> None:
-        """Note that records were not appended, as far as the log knows."""
+        """Hear that records were not appended, as far as the log knows."""
 
 
 class Intake:
     """Records that wait for the next commit of a service in this process.
 
-    Any thread may call `submit`; the log calls the methods below it on the service's thread.
+    Any thread may call `submit`; the log calls the other methods on the service's thread.
 
     Attributes
     ----------
     hearer
-        Is told of all that is committed after it was set.
+        The hearer of all commits after this attribute is set.
     away
-        Why no record can be handed in now; "" if one can.
+        Why no record can be handed in now; "" if records can be handed in.
     """
 
     def __init__(self, partitioner: str = "murmur2") -> None:
@@ -71,7 +71,7 @@ class Intake:
         self._ring: Callable[[], None] | None = None
 
     def submit(self, record: Incoming, ticket: Ticket) -> None:
-        """Hand a record in; the hearer will be told what became of it, with its ticket."""
+        """Hand a record in. Later the hearer gets its ticket, and is told what happened to it."""
         try:
             partition = self._place(record)
         except ValueError as error:
@@ -87,9 +87,9 @@ class Intake:
             ring()
 
     def _place(self, record: Incoming) -> int:
-        """Return a record's partition; refuse a record that would spoil the transaction."""
+        """Return a record's partition; refuse a record that would make the transaction fail."""
         if record.topic not in INPUTS:
-            raise ValueError(f"{record.topic!r} is not an input: nobody else may write to it")
+            raise ValueError(f"{record.topic!r} is not an input: only the service may write to it")
         if record.headers:
             require_headers(record.headers)
         if record.partition is None:
@@ -101,7 +101,7 @@ class Intake:
     # -- for the log --------------------------------------------------------------------------
 
     def open(self, partitions: int, ring: Callable[[], None]) -> None:
-        """Accept records; call `ring` when there is one, to wake the log."""
+        """Begin to accept records; call `ring` for each of them, to wake the log."""
         with self._lock:
             self._partitions = partitions
             self._ring = ring
@@ -117,7 +117,7 @@ class Intake:
         self.fail([handed.ticket for handed in refused], self.away)
 
     def take(self) -> list[Handed]:
-        """Return the records to append next."""
+        """Remove and return the records to append next, oldest first."""
         taken: list[Handed] = []
         size = 0
         with self._lock:

@@ -1,4 +1,4 @@
-"""The order in which a poll returns the records of several partitions."""
+"""The order in which a poll returns the records of several topics and partitions."""
 
 from itertools import accumulate, chain
 from operator import attrgetter
@@ -9,9 +9,9 @@ _timestamp = attrgetter("timestamp")
 
 
 def by_time(blocks: list[list[Record]]) -> list[Record]:
-    """Interleave blocks by time, controls first; keep the order within each block.
+    """Mix the records of blocks by time, controls first; keep the order within each block.
 
-    Callers must not rely on this order. It only makes earlier records mostly come first.
+    Earlier records mostly come first, but callers must not rely on this.
     """
     if len(blocks) == 1:
         return blocks[0]
@@ -20,7 +20,7 @@ def by_time(blocks: list[list[Record]]) -> list[Record]:
     times: list[int] = []
     for block in blocks:
         own = [*map(_timestamp, block)]
-        # Timestamps mostly ascend, which is quick to check.
+        # Timestamps mostly ascend already, and this is quick to check.
         times += own if own == sorted(own) else accumulate(own, max)
     places = sorted(range(len(records)), key=times.__getitem__)
     return list(map(records.__getitem__, places))

@@ -13,17 +13,17 @@ from fair_allocator.log.base import (
 
 
 def require_size(key: bytes | None, value: bytes | None) -> None:
-    """Refuse a record that is too large: it would break the transaction, and some clients."""
+    """Refuse a record that is too large, because the transaction and some clients would fail."""
     size = len(key or b"") + len(value or b"")
     if size > RECORD_BYTES:
-        raise ValueError(f"key and value take {size:,} bytes, a record at most {RECORD_BYTES:,}")
+        raise ValueError(f"key and value take {size:,} bytes; at most {RECORD_BYTES:,} are allowed")
 
 
 def require_headers(headers: Headers) -> None:
     """Refuse headers that take too many bytes, or whose names are not valid text."""
     size = sum(len(name.encode()) + len(value) for name, value in headers)
     if size > HEADERS_BYTES:
-        raise ValueError(f"the headers take {size:,} bytes, a record's at most {HEADERS_BYTES:,}")
+        raise ValueError(f"the headers take {size:,} bytes; at most {HEADERS_BYTES:,} are allowed")
 
 
 def require_committable(
@@ -41,7 +41,7 @@ def require_positions(offsets: Iterable[tuple[str, int]], hints: Mapping[int, st
     """Refuse hints that are too long, and positions of topics that are not inputs."""
     for hint in hints.values():
         if len(hint.encode()) > HINT_BYTES:
-            raise ValueError(f"a hint takes at most {HINT_BYTES} bytes: {hint[:40]!r}...")
+            raise ValueError(f"a hint may take at most {HINT_BYTES} bytes: {hint[:40]!r}...")
     for topic, _ in offsets:
         if topic not in INPUTS:
-            raise ValueError(f"{topic!r} is not an input, it has no committed position")
+            raise ValueError(f"{topic!r} is not an input, so it has no committed position")

@@ -1,7 +1,7 @@
-"""Which partition a key belongs to: every sender of a pool's records must agree on it.
+"""Which partition a key belongs to. All senders of a pool's records must use the same partitioner.
 
 Clients differ in their default. Java and kafka-python use "murmur2". librdkafka uses "crc32" (its
-"consistent" partitioner), and so do the clients of most other languages, which build on it.
+"consistent" partitioner), and so do the clients of most other languages, which build on librdkafka.
 """
 
 import itertools
@@ -17,7 +17,7 @@ Partitioner = Literal["murmur2", "crc32", "none"]
 
 @lru_cache(maxsize=10_000)
 def partition_for(key: bytes, partitions: int, partitioner: str = "murmur2") -> int | None:
-    """Return the partition of a key; None with the partitioner "none", which places no keys.
+    """Return the partition of a key. Return None with the partitioner "none", which ignores keys.
 
     >>> partition_for(b"pool-1", 8), partition_for(b"pool-1", 8, "crc32")
     (1, 2)
@@ -31,12 +31,12 @@ def hash_named(partitioner: str) -> Callable[[bytes], int]:
     """Return the hash function of a partitioner."""
     if partitioner not in _HASHES:
         known = ", ".join([*_HASHES, "none"])
-        raise ConfigurationError(f"no partitioner is called {partitioner!r}, only {known}")
+        raise ConfigurationError(f"there is no partitioner {partitioner!r}; choose one of {known}")
     return _HASHES[partitioner]
 
 
 class Placing:
-    """Finds the partition of each record that a sender appends: by its key, or else in turn.
+    """Finds the partition of each record that a sender appends, in turn for records without a key.
 
     >>> placing = Placing("murmur2")
     >>> placing.partition(b"pool-1", 8), placing.partition(None, 8), placing.partition(None, 8)
@@ -60,7 +60,7 @@ class Placing:
 
 
 def murmur2(key: bytes) -> int:
-    """Return the 31 bits of the hash by which Kafka's Java client places a key."""
+    """Return the hash by which Kafka's Java client finds the partition of a key: 31 bits."""
     multiplier, mask = 0x5BD1E995, 0xFFFFFFFF
     whole = len(key) & ~3
     hashed = 0x9747B28C ^ len(key)
@@ -71,7 +71,7 @@ def murmur2(key: bytes) -> int:
     if whole < len(key):
         hashed = (hashed ^ int.from_bytes(key[whole:], "little")) * multiplier & mask
     hashed = (hashed ^ hashed >> 13) * multiplier & mask
-    # Java clears the sign bit rather than taking the absolute value.
+    # Java clears the sign bit; it does not take the absolute value.
     return (hashed ^ hashed >> 15) & 0x7FFFFFFF
 
 

@@ -2,10 +2,10 @@
 
 A part is an ordinary pool. Its name is ``POOL~NUMBERofPARTS~SALT``, such as ``tasks~0of4~1``. So
 the name alone tells an audit which parts belong together. The salt is the smallest number from 0 on
-with which the partitioner's hash of the name is NUMBER modulo PARTS. So all parts are on different
-partitions if PARTS divides the number of partitions, and each partition has equally many parts if
-PARTS is a multiple of it. The names do not depend on the number of partitions, because an import
-into a new log may change it.
+with which the partitioner's hash of the name is NUMBER modulo PARTS. This spreads the parts: if the
+number of partitions is a multiple of PARTS, all parts are on different partitions. If PARTS is a
+multiple of the number of partitions, each partition has equally many parts. The names do not depend
+on the number of partitions, because an import into a new log may change that number.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from fair_allocator.log.partitioner import hash_named
 from fair_allocator.text import to_bytes
 
 MOST_PARTS: Final = 64
-"""The most parts of a pool. To find the names of more would slow down a start."""
+"""The most parts of a pool. Finding the names of more parts would make a start slow."""
 
 
 @lru_cache(maxsize=1_000)
@@ -40,9 +40,10 @@ def _name(pool: str, number: int, parts: int, partitioner: str) -> str:
 
 
 def part_of(pool: str, request_id: str, parts: SupportsIndex, partitioner: str = "murmur2") -> str:
-    """Return the name of the part that decides a request: all its records are keyed by it.
+    """Return the name of the part that decides a request.
 
-    A pool with one part is not split, and this is its own name.
+    The name is the key of all records of the request. A pool with one part is not split, so this is
+    the pool's own name.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ def part_of(pool: str, request_id: str, parts: SupportsIndex, partitioner: str =
 
 
 class Splits:
-    """The split pools of a configuration. Any other pool counts as its own only part.
+    """The split pools of a configuration. A pool that is not split counts as one part: itself.
 
     >>> splits = Splits({"tasks": 2}, "murmur2")
     >>> splits.names("tasks"), splits.names("others")
@@ -87,7 +88,7 @@ class Splits:
 
     def __init__(self, parts: Mapping[str, int], partitioner: str) -> None:
         self.parts: Final = parts
-        """By pool, the number of its parts, at least 2."""
+        """For each split pool, the number of its parts, at least 2."""
         self._partitioner = partitioner
 
     def names(self, pool: str) -> tuple[str, ...]:

@@ -8,13 +8,13 @@ from fair_allocator.shard.settings import Tally
 logger = logging.getLogger(__name__)
 
 _MOST_CONTROLS: Final = 10
-"""Up to this many controls of a commit get one log line each."""
+"""Up to this many controls of a commit get a log line of their own."""
 
 _IN_WORDS: Final = {"pause": "paused", "resume": "resumed", "remove": "removed"}
 
 
 class Announcer:
-    """Logs what was committed. It logs each reason for dead letters only once."""
+    """Logs what was committed. For each reason, it logs only the first dead letter of a run."""
 
     def __init__(self) -> None:
         self._warned: set[str] = set()

@@ -27,11 +27,11 @@ logger = logging.getLogger(__name__)
 _partition = attrgetter("partition")
 
 Subscriber = Callable[[Sequence[Outgoing]], None]
-"""Receives the records that a commit added to the outputs."""
+"""A function that receives the records that a commit added to the outputs."""
 
 _LOSING_SECONDS: Final = 2.0
 _QUICK_BYTES: Final = 32 * 2**20
-"""Time for the snapshots when partitions are revoked, and how many bytes fit into this time."""
+"""The time for snapshots when partitions are revoked, and how many bytes we can write in it."""
 
 _FOLDING_SECONDS: Final = 1.0
 """How long the service folds inputs before it commits."""
@@ -40,21 +40,22 @@ _RESTORING_SECONDS: Final = 10.0
 """After this time, the service polls before it begins the next restore."""
 
 _RETRY_SECONDS: Final = 0.5
-"""Longest pause between two attempts to restore. After a broker failed, each pause adds to the time
-in which nobody decides."""
+"""Longest pause between two attempts to restore. It is short, as no service decides meanwhile."""
 
 _TELLING_SECONDS: Final = 2.0
 """How often a long restore logs its progress."""
 
 _MADE_AT_ONCE: Final = 100
 _RECORDS_A_POOL: Final = 100
-"""How many pools a step makes that a restore kept as bytes: so many if there are no inputs, else
-one for so many inputs. A pool takes about 0.1 ms, and as long as ten inputs."""
+"""How many of the pools that a restore kept as bytes a step makes. A step without inputs makes
+`_MADE_AT_ONCE`; any other step makes one pool for every `_RECORDS_A_POOL` inputs. A pool takes
+about 0.1 ms, as long as ten inputs."""
 
 _SWEEPING_SECONDS: Final = 30.0
 """How often to collect reference cycles of the client library.
 
-The garbage collector runs rarely (see `calm_collector`), and would find them only after an hour.
+The garbage collector runs rarely (see `calm_collector`). By itself it would find them only after an
+hour.
 """
 
 
@@ -67,9 +68,9 @@ def calm_collector() -> None:
 class Service:
     """Owns partitions of a log and decides their requests.
 
-    `wall` returns the time of day in seconds, and `monotonic` is a clock for durations. The loop
-    calls `heartbeat` after every step, every part of a fold and every piece of a restore, so that a
-    watchdog sees progress. It reports to `probe` what it does.
+    `wall` returns the time in seconds since 1970, and `monotonic` is a clock for durations. The
+    loop calls `heartbeat` after every step, every part of a fold and every piece of a restore, so
+    that a watchdog sees progress. The loop reports to `probe` what it does.
     """
 
     def __init__(
@@ -101,9 +102,9 @@ class Service:
     def subscribe(self, subscriber: Subscriber) -> None:
         """Call `subscriber` with the output records of each successful commit.
 
-        The call comes on the loop's thread, in the order of the records, and should return at once.
-        If the answer to a commit is lost, the commit may have happened although no subscriber is
-        called. A client that repeats its request then gets its answer.
+        The calls come on the loop's thread, in the order of the records. A subscriber should return
+        at once. If the log's answer to a commit is lost, the commit may have happened although no
+        subscriber is called. A client that repeats its request then gets its answer.
         """
         self._subscribers.append(subscriber)
 
@@ -121,7 +122,7 @@ class Service:
         return [n for n, partition in self._owned.items() if partition.restored is None]
 
     def _has_tried(self) -> bool:
-        """Tell whether there was a commit whose result is not known."""
+        """Tell whether there is a commit whose result is not known yet."""
         return any(partition.tried for partition in self._owned.values())
 
     # -- the loop -----------------------------------------------------------------------------
@@ -141,7 +142,7 @@ class Service:
             self.log.close()
 
     def _open(self) -> None:
-        """Open the log; if it is not available, try again for some time."""
+        """Open the log. If it is not available, try again for some time."""
         began = self._monotonic()
         while True:
             try:
@@ -152,7 +153,7 @@ class Service:
                 given_up = waited > self._settings.give_up_seconds or self._stopping
                 if given_up or not self.log.may_be_away:
                     raise
-                logger.warning("the log is not there yet: %s", error)
+                logger.warning("the log is not available yet: %s", error)
                 self._probe.failed(error)
             self._heartbeat()
             self._sleep(min(2.0, 0.05 + waited / 4))
@@ -179,8 +180,8 @@ class Service:
         settings, missing = self._settings, self._to_restore()
         if missing and len(missing) == len(self._owned):
             # All shards were discarded after a failure. Their partitions may belong to another
-            # service by now, and a poll finds this out. It skips no input, because the restore
-            # seeks every partition.
+            # service by now, and a poll finds this out. The poll cannot skip inputs, because the
+            # restore sets the position of every partition again.
             self.log.poll(0.0, 1)
         self._restore_some(self._to_restore())
         wait = 0.0 if self._to_restore() or any(self._unmade()) else settings.poll_seconds
@@ -198,13 +199,13 @@ class Service:
         self._make_some(1 + len(records) // _RECORDS_A_POOL if records else _MADE_AT_ONCE)
 
     def _unmade(self) -> Iterator[tuple[OwnedPartition, Shard]]:
-        """Return the shards with pools that a restore kept as bytes and nobody has made yet."""
+        """Yield the shards in which a restore kept pools as bytes that are not made yet."""
         for partition, live in self._restored():
             if not live.shard.table.is_whole:
                 yield partition, live.shard
 
     def _make_some(self, most: int) -> None:
-        """Make about so many pools that a restore kept as bytes."""
+        """Make about `most` of the pools that a restore kept as bytes."""
         unmade = list(self._unmade())
         for partition, shard in unmade:
             partition.make_some(shard, 1 + most // len(unmade))
@@ -216,7 +217,7 @@ class Service:
         what it has folded so far. It can do this between any two parts, because the shards know
         their offsets.
         """
-        # Send nothing ahead after a failure, which may mean that folding exceeds the log's timeout.
+        # After a failure, send nothing ahead: folding may have taken longer than the log's timeout.
         ahead = not self._has_tried()
         folded: list[Record] = []
         began = self._monotonic()
@@ -245,9 +246,9 @@ class Service:
         self.log.send_ahead(outgoing)
 
     def _tick(self, now: int, records: Sequence[Record]) -> None:
-        """Let time pass in partitions that are read to the end.
+        """Let time pass in the partitions whose inputs are read to the end.
 
-        In the others, rewards that came in time may still be unread.
+        In the other partitions, rewards that came in time may still be unread.
         """
         if self._ticked - self._swept >= _SWEEPING_SECONDS:
             self._swept = self._ticked
@@ -261,24 +262,26 @@ class Service:
                 shard.tick(now)
 
     def drain(self, seconds: float = inf) -> None:
-        """Snapshot every shard, so that the next start has nothing to replay.
+        """Write a snapshot of every shard, so that the next start has nothing to replay.
 
         After `seconds`, no further commit begins. If a snapshot is left out, the next owner has
         more entries to replay.
         """
         deadline = self._monotonic() + seconds
         try:
-            # Two commits close the generation in progress, two more write another one.
+            # Two commits finish the snapshot in progress, and two more write another one.
             for _ in range(4):
                 if self._monotonic() <= deadline:
                     self._commit(whole=True)
         except (CommitFailed, LogUnavailable) as error:
-            logger.warning("no last snapshot (%s); the next start replays the journal", error)
+            logger.warning(
+                "the last snapshot was not written (%s); the next start replays the journal", error
+            )
             self._probe.failed(error)
             self._discard()
 
     def _discard(self) -> None:
-        """Discard the shards, which have changes that are in no journal. A step restores them."""
+        """Discard the shards, because they may have changes that are in no journal."""
         self._sent_ahead.clear()
         for partition in self._owned.values():
             partition.restored = None
@@ -363,12 +366,12 @@ class Service:
         self._restore_some(partitions)
 
     def losing(self, partitions: Sequence[int]) -> None:
-        """Commit and snapshot before partitions may be lost."""
+        """Commit and write snapshots, because these partitions may be lost soon."""
         for number in partitions:
             if number in self._owned:
                 self._owned[number].prepared = True
-        # Between two polls everything is committed, so only a snapshot is left to write. The whole
-        # group waits for it, so skip the snapshot if it would take long.
+        # Between two polls everything is committed, so only snapshots are left to write. The whole
+        # group waits meanwhile, so skip the snapshots if they would take long.
         if sum(live.snapshots.bytes for _, live in self._restored()) <= _QUICK_BYTES:
             self.drain(_LOSING_SECONDS)
 
@@ -381,10 +384,10 @@ class Service:
             partition.prepared = False
 
     def _restore_some(self, partitions: Collection[int]) -> None:
-        """Restore partitions for a while; the steps that follow go on with the rest.
+        """Restore partitions for a while. The steps that follow restore the rest.
 
-        These steps poll in between, because a group evicts a member that does not poll. Then the
-        next owner would get all partitions at once and be evicted as well.
+        Each step polls, because a group evicts a member that does not poll. If this member were
+        evicted, the next owner would get all its partitions at once, and be evicted as well.
         """
         began = self._monotonic()
         for partition in sorted(partitions):
@@ -409,7 +412,7 @@ class Service:
     def _telling(self, partition: int) -> Progress:
         """Return a function that reports how far the restore of a partition has come.
 
-        It also keeps the log's intake open meanwhile.
+        The function also keeps the log's intake open during the restore.
         """
         told = self._monotonic()
 

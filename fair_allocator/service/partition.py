@@ -43,10 +43,10 @@ class OwnedPartition:
     prepared
         Whether the log announced that the partition may be lost, and everything was committed.
     tried
-        By topic, the position that the latest commit would reach, while its result is not known. An
-        entry stays until a commit up to this position is known to have happened.
+        By topic, the position after a commit whose result is not known. An entry stays until a
+        commit up to this position is known to have happened.
     doubted
-        The journal's offsets when a restore last saw that the log's committed offsets differ.
+        The journal's offsets in the last restore, if the log's committed offsets were not the same.
     reported
         How many damaged pools were logged.
     """
@@ -59,7 +59,7 @@ class OwnedPartition:
     reported: int = 0
 
     def restore(self, log: Log, settings: ServiceSettings, progress: Progress) -> Shard:
-        """Restore the state from the journal and seek to its positions; return the shard."""
+        """Restore the state from the journal, and read on from its positions; return the shard."""
         try:
             shard, snapshots = restore(
                 log,
@@ -70,8 +70,10 @@ class OwnedPartition:
                 progress=progress,
             )
         except OffsetGone as error:
-            # A new owner trimmed the journal while we read it. The next poll tells us of the loss.
-            raise LogUnavailable(f"partition {self.number}: trimmed by another: {error}") from error
+            # A new owner trimmed the journal while we read it. The next poll says that we lost it.
+            raise LogUnavailable(
+                f"partition {self.number}: another instance trimmed the journal: {error}"
+            ) from error
         if not settings.accept_offsets:
             self._check_offsets(log, shard)
         self.doubted = None
@@ -99,29 +101,30 @@ class OwnedPartition:
         self.reported = len(table.damaged)
 
     def _check_offsets(self, log: Log, shard: Shard) -> None:
-        """Refuse to serve if somebody moved the committed offsets away from the journal's."""
+        """Refuse to serve if a user changed the committed offsets, so that the journal differs."""
         said = log.committed(self.number).offsets
         wrong = {t: said[t] for t in INPUTS if t in said and said[t] != shard.offsets[t]}
         if not wrong:
             return
         if self.doubted != shard.offsets:
-            # A new owner may move both while we look. If the journal's offsets are still the same
-            # at a second look, somebody moved the committed offsets by hand.
+            # A new owner may commit while we look, which changes both. If the journal's offsets are
+            # still the same at a second look, a user changed the committed offsets by hand.
             self.doubted = dict(shard.offsets)
             raise LogUnavailable(
-                f"partition {self.number}: committed are {wrong}, journaled {shard.offsets}"
+                f"partition {self.number}: the log's committed offsets {wrong} are not the "
+                f"journal's {shard.offsets}; another instance may be committing"
             )
         if not shard.seq:
             raise ConfigurationError(
                 f"partition {self.number}: the journal is empty, though inputs were decided up "
                 f"to {wrong}: it was deleted, by hand or by the retention of its topic. Restore it "
-                "from a backup, or import an exported state; --accept-offsets would forget all "
-                "that was decided and decide what is left of the inputs anew"
+                "from a backup, or import an exported state. With --accept-offsets, the service "
+                "would forget all decisions, and decide the remaining inputs again"
             )
         raise ConfigurationError(
             f"partition {self.number}: the log's committed offsets {wrong} are not the "
             f"journal's {shard.offsets}: somebody moved them. Run with --accept-offsets to go on "
-            "from the journal's, so that nothing is skipped or counted twice"
+            "from the offsets of the journal, so that nothing is skipped or counted twice"
         )
 
     def note_tried(self, shard: Shard) -> None:
@@ -136,7 +139,7 @@ class OwnedPartition:
 
 
 def _check_parts(shard: Shard, settings: ServiceSettings) -> None:
-    """Refuse to serve a pool with another number of parts than it has in the journal."""
+    """Refuse to serve a pool whose number of parts is not the number in the journal."""
     split = settings.shard.split
     for name in [*shard.table.applied, *split]:
         part = part_in(name)
@@ -144,9 +147,9 @@ def _check_parts(shard: Shard, settings: ServiceSettings) -> None:
         wanted = split.get(pool, 1 if pool in settings.pools else parts)
         if name in shard.table and wanted != parts:
             raise ConfigurationError(
-                f"pools.{pool}.parts is {wanted}, but partition {shard.partition} holds pool "
-                f"{name!r}, of {counted(parts, 'part')}: the parts of a pool cannot be changed. "
-                "Give the pool a new name, see docs/splitting.md"
+                f"pools.{pool}.parts is {wanted}, but partition {shard.partition} has pool "
+                f"{name!r} of {counted(parts, 'part')}: the number of a pool's parts cannot be "
+                "changed. Give the pool a new name, see docs/splitting.md"
             )
 
 

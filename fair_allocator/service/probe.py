@@ -1,4 +1,4 @@
-"""What the loop reports to its watchers. It reports per step, never per record."""
+"""What the loop reports to a watcher, such as metrics. It reports per step, never per record."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -30,7 +30,7 @@ class Probe:
         behind: Mapping[tuple[str, int], int],
         shards: Mapping[int, Shard],
     ) -> None:
-        """Hear how many inputs are still unread after `records`; `now` is wall time in ms."""
+        """Hear how many inputs are still unread after `records`; `now` is the time in ms."""
 
     def committed(self, seconds: float) -> None:
         """Hear how long a successful transaction took."""

@@ -19,8 +19,8 @@ class FilePool:
 class ServiceSettings:
     """The settings of the loop; times are in seconds.
 
-    After every `ahead_records` records of a partition, the loop sends the decisions to the log
-    before it commits.
+    After every `ahead_records` records of a partition, the loop sends their decisions to the log.
+    It commits them later, together with other decisions.
     """
 
     shard: ShardSettings = field(default_factory=ShardSettings)

@@ -20,6 +20,10 @@ outbox      the outgoing records
 chain       the hash chain over the published records
 snapshot    writes the whole state from time to time, a part with each commit
 restore     restores a shard from snapshot and journal
+
+Three words recur. A pool's *standing* is the quota, entitlement and pulls of its arms. A pool is
+*made* when it exists as an object, and *kept* while the shard has only its bytes. Idle pools are
+*retired*: they are kept in compressed form. docs/service.md explains the other words.
 """
 
 from fair_allocator.shard.restore import Progress, restore

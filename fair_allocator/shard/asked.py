@@ -1,4 +1,4 @@
-"""A request as it was read: what it asks for, and its record for a dead letter."""
+"""A request as it was read: what it asks for, and the record for its dead letter."""
 
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ ASKED_BYTES: Final = 500
 """About how many bytes a kept request takes besides its value, its arms and its headers."""
 
 _KEPT: Final = frozenset(("request_id", "pool", "eligible", "needs", "slots"))
-"""The fields that a decision looks at; the others may be large, and are in the value anyway."""
+"""The fields that a decision needs. Other fields may be large, and the value has them anyway."""
 
 
 @mypyc_attr(acyclic=True)
@@ -22,9 +22,9 @@ class Asked:
     Attributes
     ----------
     offset, timestamp, key, value
-        The fields of its record.
+        The fields of the request's record.
     headers
-        The headers that are copied to its answers.
+        The headers that are copied to the answers.
     event
         The fields of the request that a decision looks at.
     """
@@ -58,7 +58,10 @@ class Asked:
 
     @property
     def footprint(self) -> int:
-        """About how many bytes it takes in memory; texts take up to five times their UTF-8."""
+        """About how many bytes the request takes in memory.
+
+        A text in memory takes up to five times the bytes of its UTF-8.
+        """
         taken = ASKED_BYTES + 6 * len(self.value) + 70 * len(self.event.get("eligible") or ())
         for name, value in self.headers:
             taken += 200 + 4 * len(name) + len(value)
@@ -79,7 +82,7 @@ class Asked:
     def plain(self) -> list[Any]:
         """Return the record as plain data. Its value is valid UTF-8, because it was JSON.
 
-        Headers are the fifth field. It is left out if there are none.
+        The headers are the fifth field, which is left out if there are none.
         """
         key = None if self.key is None else self.key.decode("latin-1")
         plain: list[Any] = [self.offset, self.timestamp, key, self.value.decode()]
@@ -89,7 +92,7 @@ class Asked:
 
     @classmethod
     def read(cls, plain: list[Any]) -> "Asked":
-        """Return the request that `plain` wrote."""
+        """Return the request from the fields that `plain` returned."""
         offset, timestamp, key, value, *more = plain
         headers = more[0] if more else ()
         return cls(
@@ -109,7 +112,7 @@ class Waiter:
     asked
         The request.
     instead_of
-        The arm that another one has to replace; "" if the request was not decided yet.
+        The arm that another arm has to replace; "" if the request was not decided yet.
     since
         The shard's time when the request began to wait.
     """
@@ -123,5 +126,5 @@ class Waiter:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The key of this request among those that wait in its pool."""
+        """The key of this entry among the requests that wait in the pool."""
         return self.asked.request_id, self.instead_of

@@ -1,15 +1,16 @@
 """The hash chain over the assignments topic of a partition, which makes a forgery evident.
 
 Records are numbered from 0 and hashed in blocks of four. The chain begins with 32 zero bytes. After
-each block it is the SHA-256 of the chain so far and the block's values, with a line feed between
-two of them. A value longer than 1,000 bytes is replaced by its own SHA-256, in hex. The chain
-covers values as they were first published, without the mark `redelivered`.
+each block, its new value is the SHA-256 of its old value, followed by the values of the block's
+records, which are joined by line feeds. A value longer than 1,000 bytes is replaced by its own
+SHA-256, in hex. The chain covers values as they were first published, without the mark
+`redelivered`.
 
-Every 256th record is a checkpoint, and so is the first. A checkpoint states the chain over all
-records before it. So a reader can begin at any checkpoint, and check the records up to the next
+Record 0 is a checkpoint, and so is every 256th record after it. A checkpoint states the chain over
+all records before it. So a reader can begin at any checkpoint, and check the records up to the next
 one. The places of checkpoints depend only on the number of records. So the same decisions give the
-same checkpoints, even after crashes. If an older release without a chain began the log, the chain
-begins with the first record of the newer release.
+same checkpoints, even after crashes. If a release without a chain began the log, the chain begins
+with the first record that a newer release wrote.
 """
 
 from hashlib import sha256
@@ -25,7 +26,7 @@ The records of an incomplete block go into the journal with every commit, so blo
 """
 
 LONG: Final = 1_000
-"""A longer value (in bytes) is replaced by its hash, in the block and in the journal."""
+"""A value of more bytes than this is replaced by its hash, in the block and in the journal."""
 
 CHECKPOINT_EVERY = 256
 """How many records there are from one checkpoint to the next. It is a multiple of `BLOCK`."""
@@ -34,7 +35,7 @@ _START: Final = bytes(32)
 
 
 class Chain:
-    """The chain of one partition, over all records that were passed to the log."""
+    """The chain of one partition, over all assignments records that were passed to the log."""
 
     __slots__ = ("_block", "_head", "_partition", "records")
 
@@ -47,7 +48,7 @@ class Chain:
         self._block: list[bytes] = []
 
     def extend(self, records: list[Outgoing]) -> list[Outgoing]:
-        """Add outgoing records; return them with the checkpoints that are due in between."""
+        """Add outgoing records; return them with the checkpoints that belong between them."""
         values = [
             value if len(value) <= LONG else to_bytes(sha256(value).hexdigest())
             for topic, _, _, value, _ in records

@@ -29,11 +29,11 @@ class Commits:
         self.tally = Tally()
         self._begun = False
         self._held: tuple[int, Mapping[str, int]] | None = None
-        """A limit for the time of inputs below some offsets (see `hold_back`). Not in the state."""
+        """The latest time of inputs below some offsets (see `hold_back`). Not part of the state."""
         self._outbox = Outbox(partition, self.offsets)
         self.published = self._outbox.chain
         self._journaled = 0
-        """How many published records the last entry covers."""
+        """How many published records the chain in the last journal entry covers."""
         self._begin()
 
     def _begin(self) -> None:
@@ -52,7 +52,7 @@ class Commits:
         return self._outbox.take()
 
     def cut(self) -> list[Outgoing]:
-        """Return the records of this commit, with the journal entry last; begin the next one."""
+        """Return the records of this commit, with the journal entry last. Begin the next entry."""
         draft = self._draft
         if not (draft or self._begun):
             return []
@@ -70,7 +70,7 @@ class Commits:
     def begin_at(self, offsets: Mapping[str, int]) -> None:
         """Begin at these offsets, because no service has read the inputs yet.
 
-        The next journal entry records them.
+        The next journal entry records these offsets.
         """
         self._begun = self.offsets != offsets
         self.offsets.update(offsets)
@@ -86,7 +86,7 @@ class Commits:
         buckets: int,
         published: list[Any] | None = None,
     ) -> None:
-        """Start from the values of a snapshot. Its pools are already in the table."""
+        """Start from the values of a snapshot, whose pools are already in the table."""
         if published is not None:
             self._take_published(published)
         self.seq, self.chain, self.writer = seq, chain, writer + 1
@@ -99,7 +99,10 @@ class Commits:
         self._begin()
 
     def apply(self, entry: Entry, chain: str, covered: Mapping[int, int]) -> None:
-        """Apply a journal entry; `covered` says up to which entry each bucket is already loaded."""
+        """Apply a journal entry.
+
+        `covered` has for each bucket the last entry whose changes the bucket already includes.
+        """
         table, pools = self.table, entry.pools
         table.clock = entry.clock
         table.restoring = True
@@ -124,7 +127,7 @@ class Commits:
         self._begin()
 
     def _take_published(self, state: list[Any]) -> None:
-        """Continue the chain over the published records from this state."""
+        """Continue the chain over the published records from a state in the journal."""
         self.published.restore(state)
         self._journaled = self.published.records
 

@@ -36,7 +36,7 @@ class Controlling(Deciding):
     # -- whole pools --------------------------------------------------------------------------
 
     def take_up(self, name: str, settings: Mapping[str, Any], fingerprint: str) -> None:
-        """Make or change a pool of the configuration file, unless that was already done."""
+        """Make or change a pool as the configuration file says, unless that was already done."""
         if self.table.applied.get(name) != fingerprint:
             try:
                 self._configure(name, settings)
@@ -59,7 +59,8 @@ class Controlling(Deciding):
         if name not in self.table:
             if wrong := self._is_full() or self._is_misrouted(name, on_demand):
                 raise InvalidPool(wrong)
-            # The journal stores them, so that a later configuration does not change past decisions.
+            # The journal stores these values, so that a later configuration does not change past
+            # decisions.
             given["seed"] = self.settings.seed
             given["remember"] = self.settings.remembered_per_pool
         whole = not by_control or self._changes_every_arm(name, given)
@@ -84,7 +85,7 @@ class Controlling(Deciding):
     def _check_size(self, count: int) -> None:
         limit = self.settings.arms_per_pool
         if count > limit:
-            raise InvalidPool(f"{count:,} arms; limits.arms_per_pool is {limit:,}")
+            raise InvalidPool(f"{count:,} arms are too many; limits.arms_per_pool is {limit:,}")
 
     def _is_full(self) -> str | None:
         limit = self.settings.pools_per_shard
@@ -93,25 +94,28 @@ class Controlling(Deciding):
         )
 
     def _is_misrouted(self, name: str, on_demand: bool) -> str | None:
-        """Return what is wrong with a new pool's name: events for a split pool name its parts."""
+        """Return what is wrong with a new pool's name, or None.
+
+        A pool that is split cannot be made under its own name: events must name one of its parts.
+        """
         part = part_in(name)
         pool, parts = (name, 1) if part is None else (part.pool, part.parts)
         split = self.settings.split.get(pool)
         if split is None or (split == parts and not on_demand):
             return None
         return (
-            f"pool {pool!r} is split into {split} parts, and {name!r} is none of those that serve: "
+            f"pool {pool!r} is split into {split} parts, and {name!r} is not the name of one: "
             "send each event to the part of its request, see docs/splitting.md"
         )
 
     def _on_demand(self, name: str, request_bytes: int) -> HostedPool:
-        """Make a pool from the template, for a request of this size that names a new pool."""
+        """Make a pool from the template for a request of this size, which names a new pool."""
         if misrouted := self._is_misrouted(name, on_demand=True):
             raise Unusable(Refusal.UNKNOWN_POOL, misrouted)
         if self.settings.template is None:
             raise Unusable(
                 Refusal.UNKNOWN_POOL,
-                f'there is no pool {name!r}; configure it, or a template, pools."*"',
+                f'there is no pool {name!r}; configure it, or configure a template, pools."*"',
             )
         if full := self._is_full():
             raise Unusable(Refusal.REFUSED, full)
@@ -119,7 +123,7 @@ class Controlling(Deciding):
         if memory.room_for_pool(len(self.settings.template["arms"])) < request_bytes:
             raise Unusable(
                 Refusal.NO_MEMORY,
-                f"pools made on demand take what they may of limits.memory_bytes "
+                f"pools made on demand already take their part of limits.memory_bytes "
                 f"({memory.limit:,})",
             )
         return self._from_template(name)
@@ -137,7 +141,7 @@ class Controlling(Deciding):
             raise Unusable(Refusal.REFUSED, message) from error
 
     def _remove(self, hosted: HostedPool) -> None:
-        """Remove a pool; its waiting requests will not be decided."""
+        """Remove a pool. Its waiting requests become dead letters."""
         name = hosted.pool.name
         for waiter in hosted.waiting.values():
             message = f"pool {name!r} was removed"
@@ -146,7 +150,7 @@ class Controlling(Deciding):
         self._outbox.removed(name, hosted.pool.rounds)
 
     def _pause(self, hosted: HostedPool, paused: bool) -> None:
-        """Pause a pool, or resume it with the requests that wait."""
+        """Pause a pool, or resume it and decide the requests that wait."""
         self._do(hosted.pool.name, Paused(paused))
         self._outbox.control(hosted.pool.name, "pause" if paused else "resume", ())
         self._serve_waiting(hosted)
@@ -176,7 +180,7 @@ class Controlling(Deciding):
         left: tuple[str, ...],
         uncapped: Collection[str],
     ) -> None:
-        """Publish what came into force by a change of a few arms."""
+        """Publish what came into force with a change of a few arms."""
         named = dict.fromkeys(touched)
         for epoch in hosted.epochs:
             named.update(dict.fromkeys(epoch.arms))
@@ -190,7 +194,7 @@ class Controlling(Deciding):
             if name not in pool.columns.index:
                 raise InvalidRequest(f"the pool has no arm {name!r}")
         if pool.requests == "plain":
-            raise InvalidRequest('arms can sleep only where requests = "any"')
+            raise InvalidRequest('arms can sleep only in a pool with requests = "any"')
         self._do(pool.name, Slept(names, asleep))
         self._outbox.control(pool.name, "sleep" if asleep else "wake", names)
         if not asleep:
@@ -199,7 +203,7 @@ class Controlling(Deciding):
     # -- standing -----------------------------------------------------------------------------
 
     def _stand(self, hosted: HostedPool, position: int) -> None:
-        """Publish the standing of every arm, at a position in the requests."""
+        """Publish the standing of every arm, and note the position in the requests."""
         self._outbox.standing(hosted.pool)
         self._do(hosted.pool.name, Stood(position))
 

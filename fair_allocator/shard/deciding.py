@@ -41,8 +41,8 @@ class Deciding(Commits):
     ) -> None:
         """Count a pool's proposal, note it, and publish it with the headers of its request.
 
-        `asked` is given if the request may have to be decided again, or if it was read earlier. In
-        the second case `late` is true.
+        Pass `asked` if the request may have to be decided again, or if it waited before. If it
+        waited, `late` is true.
         """
         pool, more, request_id = hosted.pool, "", wire.quoted(made.request_id)
         offset = asked.offset if late and asked is not None else None
@@ -69,7 +69,7 @@ class Deciding(Commits):
             self._tell(pick)
 
     def _tell(self, pick: Assignment) -> None:
-        """Count a pick for operators."""
+        """Count a pick in the tally, which operators read."""
         if pick.reason == "fairness":
             self.tally.forced += 1
         else:
@@ -78,7 +78,7 @@ class Deciding(Commits):
     def _publish_with_epochs(
         self, hosted: HostedPool, request_id: str, made: Assignment, more: str, headers: Headers
     ) -> None:
-        """Publish a decision, and the epochs that came into force before and after it."""
+        """Publish a decision, with the epochs that came into force just before or after it."""
         pool = hosted.pool
         for epoch in hosted.epochs:
             if epoch.round <= made.round:
@@ -90,7 +90,7 @@ class Deciding(Commits):
         hosted.epochs.clear()
 
     def _make_room(self, hosted: HostedPool, request_id: str) -> None:
-        """Let the oldest assignments expire early, unless this request only repeats an answer."""
+        """Expire the oldest assignments early, unless this request only gets an earlier answer."""
         pool, before = hosted.pool, hosted.pool.open
         while pool.open >= self.settings.pending_per_pool and not pool.recall(request_id):
             oldest = hosted.oldest()
@@ -114,8 +114,8 @@ class Deciding(Commits):
         if len(hosted.waiting) >= self.settings.waiting_per_pool:
             raise Unusable(
                 Refusal.TOO_MANY_WAITING,
-                f"limits.waiting_per_pool ({self.settings.waiting_per_pool:,}) wait in pool "
-                f"{name!r}",
+                f"limits.waiting_per_pool ({self.settings.waiting_per_pool:,}) requests already "
+                f"wait in pool {name!r}",
             )
         self._do(name, Waited(asked, instead_of))
         self._outbox.waiting(name, asked, hosting.paused, asked.headers, instead_of)
@@ -130,7 +130,7 @@ class Deciding(Commits):
             served = False
             for waiter in list(hosted.waiting.values()):
                 served = self._serve_one(hosted, waiter, freed) or served
-            # A decision adds to the allowance of every cap, and so may free other arms.
+            # A decision raises the allowance of every arm with a cap, which may free other arms.
             if not served or not hosted.pool.caps:
                 return
             freed = None
@@ -161,15 +161,16 @@ class Deciding(Commits):
     def _bury(self, asked: Asked, refusal: Refusal, message: str, instead_of: str = "") -> None:
         """Write the dead letter of a request that was read before.
 
-        It names the arm that had to be replaced, so that all dead letters of a request differ.
+        The message names the arm that had to be replaced. So if a request has several dead letters,
+        they differ.
         """
         self.tally.dead_letters[refusal] += 1
         if instead_of:
-            message += f"; somebody was to take it instead of {instead_of!r}"
+            message += f"; another arm was to take it instead of {instead_of!r}"
         self._outbox.dead_letter(asked.record(self.partition), refusal, message)
 
     def _decide_again(self, hosted: HostedPool, request_id: str, arm: str) -> None:
-        """Decide a request again after its arm declined or let its time pass."""
+        """Decide a request again after its arm declined or gave no reward in time."""
         asked = hosted.asked.get(request_id)
         if asked is None:
             return
@@ -188,20 +189,20 @@ class Deciding(Commits):
     # -- time ---------------------------------------------------------------------------------
 
     def _advance(self, clock: int) -> None:
-        """Move the shard's time on, and handle the assignments and requests whose time is up."""
+        """Set the shard's time to `clock`; handle the assignments and requests whose time is up."""
         self._draft.note_time(clock)
         self._react(self.table.elapse(clock))
 
     def _react(self, elapsed: Elapsed) -> None:
-        """Write dead letters for requests that waited too long, and decide others.
+        """Handle the requests whose time is up.
 
-        Others are the requests whose arms let their time pass, and waiting requests that an arm can
-        take now.
+        Write dead letters for requests that waited too long. Decide requests again whose arms gave
+        no reward in time. Then decide waiting requests that an arm can take now.
         """
         if elapsed.expired:
             self.tally.expired["timeout"] += elapsed.expired
         for name, waiter in elapsed.tired:
-            message = f"nobody could take it in pool {name!r} within wait_timeout"
+            message = f"no arm of pool {name!r} could take it within wait_timeout"
             self._bury(waiter.asked, Refusal.WAITED_TOO_LONG, message, waiter.instead_of)
         for name, pick in elapsed.again:
             hosted = self.table.pools[name]
@@ -219,7 +220,7 @@ def _refusal_of(error: InvalidRequest) -> Refusal:
 def _names_of(pool: Pool, among: Among) -> tuple[list[str] | None, list[str]]:
     """Return the names of a set's arms, or None if the set is given by the arms it leaves out.
 
-    The second result has the names of the arms left out.
+    In that case the second result has the names of the arms left out.
     """
     names = pool.columns.names
     if among.named is not None:
@@ -232,8 +233,8 @@ def _shorter(
 ) -> tuple[list[str] | None, list[str] | None]:
     """Return a set of arms in the shorter of two forms.
 
-    Either the first result has the arms of the set. Or it is None, and the second result has the
-    present arms that are not in the set.
+    In one form, the first result has the arms of the set. In the other, the first result is None,
+    and the second result has the present arms that are not in the set.
     """
     if named is None:
         return None, left_out
@@ -243,7 +244,7 @@ def _shorter(
     others: list[str] = []
     place = 0
     for arm in range(len(names)):
-        if place < len(inside) and inside[place] == arm:  # they are in ascending order
+        if place < len(inside) and inside[place] == arm:  # `inside` is in ascending order
             place += 1
         elif not away or arm not in away:
             others.append(names[arm])

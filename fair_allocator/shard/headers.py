@@ -12,7 +12,7 @@ request. An answer with the same `ce_source` and `ce_id` would count as a copy o
 """
 
 VALUE_BYTES: Final = 2_048
-"""A longer value is dropped, so that the headers of an answer fit within every log's limit."""
+"""A header with a longer value is not copied, so that the headers of an answer fit in any log."""
 
 
 def passed_on(headers: Headers) -> Headers:

@@ -25,17 +25,17 @@ from fair_allocator.shard.stored import check_hosted, check_open
 from fair_allocator.text import to_bytes
 
 MOST_NEEDS: Final = 256
-"""For how many expressions over tags a pool remembers the matching arms."""
+"""A pool remembers the matching arms of this many expressions over tags."""
 
 _NEVER: Final = 1 << 62
 
 _NOTHING: Final[dict[Any, Any]] = {}
-"""Shared by all pools without waiting requests, requests to decide again, or tags."""
+"""An empty dictionary, shared by pools that have no waiting requests, kept requests or tags."""
 
 
 @lru_cache(maxsize=1_000, typed=True)
 def _quota(share: Number) -> Number:
-    """Return a quota as a fraction that pools share. The pool itself refuses an invalid one."""
+    """Return a quota as a fraction object that pools share. The pool refuses invalid quotas."""
     try:
         return parse_quota(share, "")
     except InvalidPool:
@@ -43,14 +43,14 @@ def _quota(share: Number) -> Number:
 
 
 class HostedPool:
-    """A pool, its hosting, and what waits in it.
+    """A pool, its `Hosting`, and what waits in it.
 
     Attributes
     ----------
     epochs
         Epochs that came into force and are not published yet. The pool appends to this list.
     bucket
-        The bucket of the pool: a snapshot writes whole buckets.
+        The number of the pool's bucket. A snapshot writes whole buckets.
     scheduled
         The time at which the shard looks at the pool next; None if it has no reason to.
     stood
@@ -64,12 +64,12 @@ class HostedPool:
     tags
         The tags of the arms that have some.
     pace
-        The rate at which requests are taken; None: any rate.
+        The rate at which requests are taken; None if it is not limited.
     own_bytes, kept_bytes, counted
-        About how many bytes of memory the pool itself takes, if it was made on demand; how many
-        `waiting` and `asked` take; and how many of all its bytes `Memory` has counted.
+        About how many bytes of memory are taken: by the pool itself, if it was made on demand; by
+        `waiting` and `asked`; and, of all these, how many `Memory` has counted.
     changed
-        Whether the pool is among the changes that its table has noted for watchers.
+        Whether the table has noted for its watchers that this pool changed.
     noted
         The decisions since a watcher last looked at the pool; None while nobody watches it.
     """
@@ -87,7 +87,7 @@ class HostedPool:
         self.bucket = bucket
         self.key = to_bytes(pool.name)
         self.opening = ""
-        """The first part of every assignment of the pool, as JSON."""
+        """The beginning of every assignment event of the pool, as JSON."""
         self.scheduled: int | None = None
         self.stood = 0
         self.open: list[Assignment] = []
@@ -106,7 +106,7 @@ class HostedPool:
     def made(cls, name: str, settings: Mapping[str, Any], bucket: int) -> "HostedPool":
         """Make a new pool from the settings of a control or of the configuration file."""
         if settings.get("arms") is None:
-            raise InvalidPool("a new pool needs its arms")
+            raise InvalidPool("a new pool needs arms; name them with their quotas in `arms`")
         _check_tags(settings, settings["arms"])
         epochs: list[Epoch] = []
         pool = Pool(
@@ -178,7 +178,7 @@ class HostedPool:
         return change
 
     def _retag(self, tags: Mapping[str, Any]) -> None:
-        """Keep the tags of the pool's current arms, and drop others."""
+        """Keep the tags of the pool's current arms, and drop the tags of other arms."""
         arms = self.pool.columns.index
         found = {arm: frozenset(some) for arm, some in tags.items() if some and arm in arms}
         self.tags = found or _NOTHING
@@ -199,7 +199,7 @@ class HostedPool:
     # -- requests -----------------------------------------------------------------------------
 
     def request(self, event: dict[str, Any], instead_of: str = "") -> Request:
-        """Return an event's request in the form that the pool takes."""
+        """Return the request of an event in the form that the pool takes."""
         needs = event.get("needs")
         eligible: Any = event.get("eligible") if needs is None else self.who_meets(needs)
         return Request(event["request_id"], eligible, event.get("slots") or 1, instead_of)
@@ -222,7 +222,7 @@ class HostedPool:
                 self._needs = {}
             self._needs[needs] = met
         if not isinstance(met, AllBut) and not met:
-            raise InvalidRequest("needs: no arm of the pool has these tags")
+            raise InvalidRequest("needs: no arm of the pool meets this expression")
         return met
 
     def count(self, made: Assignment, clock: int) -> None:
@@ -235,7 +235,7 @@ class HostedPool:
         self._tidy()
 
     def _tidy(self) -> None:
-        """Drop the answered assignments once they are the larger part of the list."""
+        """Drop the closed assignments from `open` once they are more than half of it."""
         listed = self.open
         if len(listed) > 2 * self.pool.open + 64:
             self.open = [each for each in listed if each.later is None]
@@ -252,7 +252,7 @@ class HostedPool:
         self._first = first
         return waiting[first] if waiting else None
 
-    # -- what becomes of assignments ----------------------------------------------------------
+    # -- how assignments end ------------------------------------------------------------------
 
     def reward(self, request_id: str, value: float, arm: str | None) -> RewardOutcome:
         """Count a reward."""
@@ -290,7 +290,7 @@ class HostedPool:
             self._let_go(pick.request_id)
 
     def give_up(self, request_id: str, instead_of: str) -> None:
-        """Forget a request that waited, or for which no arm is left."""
+        """Forget a request that waited, or that no other arm can take."""
         self.end_wait(request_id, instead_of)
         if instead_of:
             self.pool.give_up(request_id)
@@ -306,7 +306,7 @@ class HostedPool:
         self.kept_bytes += waiter.asked.footprint
 
     def end_wait(self, request_id: str, instead_of: str) -> bool:
-        """Let a request wait no longer; tell whether it did."""
+        """End the wait of a request; tell whether it was waiting."""
         waiter = self.waiting.pop((request_id, instead_of), None)
         if waiter is None:
             return False
@@ -321,7 +321,7 @@ class HostedPool:
         self.kept_bytes += asked.footprint
 
     def _let_go(self, request_id: str) -> None:
-        """Forget what a request asked for, if none of its assignments is open."""
+        """Forget a request that was kept for another decision, if no assignment of it is open."""
         if request_id in self.asked and not self.pool.is_open(request_id):
             self.kept_bytes -= self.asked.pop(request_id).footprint
 
@@ -377,7 +377,7 @@ class HostedPool:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], bucket: int) -> "HostedPool":
-        """Make the hosted pool that `state` describes, or refuse an invalid state."""
+        """Return the hosted pool that `state` describes, or refuse an invalid state."""
         try:
             check_hosted(state)
             return cls._restored(state, bucket)
@@ -396,7 +396,7 @@ class HostedPool:
         check_open(state["clocks"], len(hosted.open))
         for assignment, clock in zip(hosted.open, state["clocks"], strict=True):
             assignment.clock = clock
-        if pool.requests == "any":  # a replacement is younger than its request
+        if pool.requests == "any":  # an arm that replaces another was assigned later
             hosted.open.sort(key=_round)
         hosted._retag(state.get("tags", {}))
         if hosted.pace is not None and "pace" in state:

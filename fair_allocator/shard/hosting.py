@@ -1,11 +1,11 @@
-"""The settings of a pool that its shard keeps, beyond those of the pool itself."""
+"""The settings of a pool that only its shard needs, such as timeouts and rates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 LONGEST_SECONDS: Final = 1e12
-"""A longer timeout is shortened to this, which is practically for ever."""
+"""A longer timeout is shortened to this, which is so long that it never ends in practice."""
 
 NULLABLE: Final = frozenset(
     (
@@ -19,7 +19,7 @@ _SET: Final = (
     *("reward_timeout", "default_reward", "when_busy", "wait_timeout", "reassign"),
     *("rate", "burst"),
 )
-"""What controls and the configuration file set."""
+"""The settings that a control or the configuration file can set."""
 
 _TIMES: Final = ("reward_timeout", "wait_timeout")
 
@@ -31,23 +31,24 @@ class Hosting:
     Attributes
     ----------
     reward_timeout
-        How long to wait for a reward; None means for ever.
+        How long to wait for a reward; None means without a limit.
     default_reward
         The reward that is counted at the timeout; None means that nothing is counted.
     on_demand
-        Whether the pool was made from the template and nobody has configured it since.
+        Whether the pool was made from the template and was not configured otherwise since.
     fingerprint
         For a pool on demand: the fingerprint of the template that last made or changed it.
     paused
-        Whether no requests are decided.
+        Whether the pool is paused: it then decides no requests.
     when_busy
         "wait" or "refuse": what happens to a request that no arm can take now.
     wait_timeout
-        How long a request may wait; None means for ever.
+        How long a request may wait; None means without a limit.
     reassign
-        Whether a request is decided again when its arm declines or lets its time pass.
+        Whether a request is decided again when its arm declines or gives no reward in time.
     rate, burst
-        How many requests are taken in a second, and at once; None: any number, as many as `rate`.
+        How many requests are taken in a second, and at once. A `rate` of None means any number. A
+        `burst` of None means as many as `rate`.
     """
 
     reward_timeout: int | None = None
@@ -66,12 +67,12 @@ class Hosting:
         changes = {name: settings[name] for name in _SET if name in settings}
         for name in _TIMES:
             if (seconds := changes.get(name)) is not None:
-                # At least 1: a timeout of 0 would be due at once, and again in a restore.
+                # At least 1 ms: a timeout of 0 would be due at once, and again in a restore.
                 changes[name] = max(1, round(min(seconds, LONGEST_SECONDS) * 1000))
         return replace(self, **changes)
 
     def state(self) -> dict[str, Any]:
-        """Return the settings as plain data. Settings newer than 0.1 are in it only if set."""
+        """Return the settings as plain data. Settings newer than 0.1 are left out if not set."""
         state: dict[str, Any] = {
             "reward_timeout": self.reward_timeout,
             "default_reward": self.default_reward,
@@ -90,7 +91,7 @@ class Hosting:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> "Hosting":
-        """Return the settings that `state` wrote."""
+        """Return the settings from the plain data that `state` returned."""
         return cls(**{field: state[field] for field in cls.__dataclass_fields__ if field in state})
 
 
@@ -99,8 +100,8 @@ _MOST_SHARED: Final = 1_000
 
 
 def shared(hosting: Hosting) -> Hosting:
-    """Return the same settings as one object. Many pools have the settings of one template."""
+    """Return an equal object that all pools with these settings share."""
     if len(_SHARED) >= _MOST_SHARED:
         _SHARED.clear()
-    # By their text, because 1 and 1.0 are equal, but are written differently.
+    # The key is the text of the settings, because 1 and 1.0 are equal but are written differently.
     return _SHARED.setdefault(repr(hosting), hosting)

@@ -1,8 +1,8 @@
 """The journal of a shard: one entry per commit, chained by hashes.
 
-An entry is ``chain seq body``. The body is JSON. The chain is a hash over the previous entry's
-chain and the body. A missing entry, an entry by a second writer or a flipped bit breaks the chain.
-Then a restore refuses the journal.
+An entry is ``chain seq body``, where `seq` is the entry's number. The body is JSON. The chain is a
+hash over the previous entry's chain, the number and the body. A missing entry, an entry by a second
+writer or a flipped bit breaks the chain. Then a restore refuses the journal.
 
 A body has the operations of the commit, in order (see `operations`).
 """
@@ -31,13 +31,13 @@ PIECE_BYTES = 900_000
 VERSION = 5
 """The version of new entries.
 
-Since 2, an entry has the number of partitions. Since 3, changes take effect as soon as they are
-safe; before, they took effect at other moments. Since 4, requests may name arms and slots, wait,
-and be decided again. Since 5, the published records are chained.
+Since version 2, an entry has the number of partitions. Since version 3, changes take effect as soon
+as they are safe; before, they took effect at other moments. Since version 4, requests may name arms
+and slots, wait, and be decided again. Since version 5, the published records are chained.
 """
 
 SAFE_CHANGES = 3
-"""The first version whose changes took effect as they do now."""
+"""The first version in which changes took effect as they do now."""
 
 START_OF_CHAIN = "0" * 32
 
@@ -45,7 +45,7 @@ WRONG = (
     *(ArithmeticError, AttributeError, LookupError),
     *(RecursionError, TypeError, ValueError),
 )
-"""The errors of reading data that is undamaged but invalid."""
+"""The errors that reading can raise if the bytes are undamaged but their content is not valid."""
 
 
 @dataclass(slots=True)
@@ -55,15 +55,16 @@ class Entry:
     Attributes
     ----------
     seq, writer
-        The number of the entry, from 1 on, and of its writer, which grows with every restore.
+        The number of the entry, from 1 on, and the number of its writer. Every restore begins a new
+        writer, with a higher number.
     clock
         The shard's time before the first operation.
     offsets
         The next offset of each input topic, after the last operation.
     runs
-        Which inputs were folded, in order, each run as ``[topic, first, last]``.
+        Which inputs were folded, in order. A run is ``[topic, first offset, last offset]``.
     partitions
-        How many partitions there were; 0 if the entry does not say.
+        How many partitions the log had; 0 if the entry does not say.
     published
         The chain over the assignments topic after the commit; None if it published nothing there.
     version
@@ -85,7 +86,7 @@ class Entry:
 class Draft:
     """The entry of the next commit. Its operations are encoded as JSON when they are noted.
 
-    `offsets` belongs to the shard, and is read when the entry is encoded.
+    `offsets` is the shard's own dictionary. It is read when the entry is encoded.
     """
 
     __slots__ = ("_head", "_offsets", "_partitions", "_places", "_runs", "ops", "seq", "topic")
@@ -129,7 +130,7 @@ class Draft:
         self.ops.append(f'["t",{clock}]')
 
     def encode(self, previous: str, published: list[Any] | None = None) -> tuple[bytes, str]:
-        """Return the record's value and the chain up to it."""
+        """Return the value of the entry's record, and the chain up to this entry."""
         self._end_run()
         folded = to_json([*self._head, self._offsets, self._runs, list(self._places)])
         text = f"{folded[:-1]},[{','.join(self.ops)}],{self._partitions},{to_json(published)}]"
@@ -139,7 +140,7 @@ class Draft:
 
 
 def in_pieces(partition: int, key: bytes, value: bytes) -> list[Outgoing]:
-    """Return the journal records of a value that may be longer than one record."""
+    """Return the journal records of a value; a long value is split into several records."""
     starts = range(0, len(value), PIECE_BYTES) or range(1)
     pieces = [value[at : at + PIECE_BYTES] for at in starts]
     keys = [*[PIECE] * (len(pieces) - 1), key]
@@ -176,7 +177,8 @@ def decode_chain(
             raise JournalBroken(f"{place}: not an entry; the record is damaged")
         if int(number) <= seq:
             raise JournalBroken(
-                f"{place}: entry {int(number)} comes after entry {seq}: two writers were at work"
+                f"{place}: entry {int(number)} comes after entry {seq}: two services wrote to "
+                "this journal"
             )
         if int(number) > seq + 1:
             raise JournalBroken(f"{place}: entries {seq + 1} to {int(number) - 1} are missing")
@@ -190,7 +192,7 @@ def decode_chain(
 
 
 def _read(body: bytes) -> Any:
-    """Return the JSON of a body. It may have lone surrogates, which only `json` reads."""
+    """Return the JSON of a body. A body may have lone surrogates, which only `json` can read."""
     try:
         return from_json(body)
     except ValueError:
@@ -202,11 +204,11 @@ def _decoded(seq: int, body: bytes, place: str) -> Entry:
         version, *fields = _read(body)
         if version > VERSION:
             raise JournalBroken(
-                f"{place}: an entry of version {version}, this release reads up to {VERSION}: "
+                f"{place}: the entry has version {version}, this release reads up to {VERSION}: "
                 "run the release that wrote it, or a newer one"
             )
         entry = Entry(seq, *fields)
         entry.version = version
     except WRONG as error:
-        raise JournalBroken(f"{place}: entry {seq} is no entry: {error!r}") from error
+        raise JournalBroken(f"{place}: entry {seq} has an invalid body: {error!r}") from error
     return entry

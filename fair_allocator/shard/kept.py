@@ -1,9 +1,9 @@
 """Pools that are kept as bytes until they are needed, in memory and in a snapshot.
 
-A pool is kept as the JSON of its state. If it was retired, the JSON is compressed. A bucket of a
-snapshot begins with one line, its *index*: a JSON list with a `Row` for each pool. After the line
-come the bytes of the pools, in the same order. So a restore reads what it must know of each pool
-from the index, and need not read the state itself.
+A pool is kept as the JSON of its state. If the pool was retired because it was idle, the JSON is
+compressed. A bucket of a snapshot begins with one line, its *index*: a JSON list with a `Row` for
+each pool. After the line come the bytes of the pools, in the same order. So a restore reads what it
+must know of each pool from the index, without reading the states.
 """
 
 import json
@@ -27,12 +27,12 @@ class Row(NamedTuple):
     Attributes
     ----------
     size
-        How many bytes it takes in the bucket.
+        How many bytes the pool takes in the bucket.
     due
-        When something is due in it next; None if nothing is, or if it was retired.
+        The time of the pool's next timeout; None if there is none, or if the pool was retired.
     requests, own
-        About how much memory its requests take, and the pool itself if it was made on demand, while
-        the pool is not retired. See `Memory`.
+        About how many bytes the pool's requests take in memory, and how many the pool itself takes.
+        `own` is 0 unless the pool was made on demand. Both are 0 for a retired pool. See `Memory`.
     """
 
     name: str
@@ -43,17 +43,17 @@ class Row(NamedTuple):
 
 
 def packed(state: bytes) -> bytes:
-    """Return the bytes of a pool that is retired."""
+    """Compress the state of a pool that is retired."""
     return compress(state, 1)
 
 
 def is_packed(data: bytes) -> bool:
-    """Tell whether these are the bytes of a pool that was retired."""
+    """Tell whether these bytes are compressed, so the pool was retired."""
     return not data.startswith(_JSON)
 
 
 def state_of(data: bytes) -> bytes:
-    """Return the state of a pool, as JSON."""
+    """Return the state of a pool as JSON, from its bytes."""
     return decompress(data) if is_packed(data) else data
 
 
@@ -64,7 +64,7 @@ def write_bucket(pools: Iterable[tuple[Row, bytes]]) -> bytes:
 
 
 def read_bucket(data: bytes) -> Iterator[tuple[Row, bytes]]:
-    """Return the pools of a bucket. It raises one of `journal.WRONG` if this is no bucket."""
+    """Yield the pools of a bucket; raise one of `journal.WRONG` if the data is not a bucket."""
     end = data.index(b"\n")
     at = end + 1
     for name, size, due, requests, own in json.loads(to_text(data[:end])):
@@ -75,7 +75,7 @@ def read_bucket(data: bytes) -> Iterator[tuple[Row, bytes]]:
             and (due is None or type(due) is int)
             and size > 0
         ):
-            raise InvalidState(f"an index of pools has the row {shown(list(row))}")
+            raise InvalidState(f"the index of a bucket has the invalid row {shown(list(row))}")
         yield row, data[at : at + size]
         at += size
     if at != len(data):
@@ -94,21 +94,21 @@ def made_from(name: str, data: bytes, bucket: int) -> HostedPool:
         try:
             state = json.loads(to_text(state_of(data)))
         except (ValueError, RecursionError, ZlibError) as error:
-            raise InvalidState(f"pool {shown(name)}: no JSON: {error}") from error
+            raise InvalidState(f"pool {shown(name)}: its state is not JSON: {error}") from error
         return made_of(name, state, bucket)
     except InvalidState as error:
         raise DamagedPool(
-            f"the snapshot holds what no pool can be: {error}; its bytes stay as they are: run the "
-            "release that wrote them, or import an exported state"
+            f"the snapshot has a state that is not valid: {error}; the service keeps its bytes "
+            "unchanged: run the release that wrote them, or import an exported state"
         ) from error
 
 
 def made_of(name: str, state: Any, bucket: int) -> HostedPool:
-    """Make the pool of this name from its state, or refuse a state that is not of this pool."""
+    """Make the pool of this name from its state, or refuse the state of another pool."""
     try:
         hosted = HostedPool.from_state(state, bucket)
     except InvalidState as error:
         raise InvalidState(f"pool {shown(name)}: {error}") from error
     if hosted.pool.name != name:
-        raise InvalidState(f"pool {shown(name)}: its state is of {shown(hosted.pool.name)}")
+        raise InvalidState(f"pool {shown(name)}: its state is of pool {shown(hosted.pool.name)}")
     return hosted

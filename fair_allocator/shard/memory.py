@@ -1,16 +1,17 @@
 """The memory that requests take in a shard, in estimated bytes, and how much more they may take.
 
-Writers of requests decide how many requests are open, wait or are remembered, how long their ids
-are, and which pools are made on demand. All of this is counted. Pools that an operator configures
-are not counted: only their requests are.
+The senders of requests decide how many requests are open, wait or are remembered, how long their
+ids are, and which pools are made on demand. So all of this is counted. Pools that an operator
+configures are not counted; only their requests are.
 
-The pools share the limit by a rule for shared buffers, the dynamic threshold: a pool may take at
-most as much as it leaves free. So one pool takes at most one half of the limit. If n pools take all
-they can, one part of n + 1 equal parts stays free for the others. Pools made on demand share three
-quarters of the limit by the same rule. Without their requests, they take at most one half of the
-limit: a new one is made only if they take at most twice as much as is free.
+The pools share the limit by a known rule for shared buffers, the dynamic threshold: a pool may take
+at most as many bytes as are still free. So one pool alone takes at most one half of the limit. If n
+pools take all they can, they and the free part are n + 1 equal parts. Pools made on demand share
+three quarters of the limit by the same rule. Without their requests, they take at most one half of
+the limit: no new one is made if these pools would then take more than twice as much as is free.
 
-The sums follow from the state alone, except that a retired pool counts with its compressed bytes.
+The sums depend only on the state, with one exception: a retired pool counts with its compressed
+bytes.
 """
 
 from typing import Final
@@ -19,11 +20,12 @@ from fair_allocator.shard.hosted import HostedPool
 
 POOL_BYTES: Final = 8_000
 ARM_BYTES: Final = 500
-"""About how many bytes a pool made on demand takes, and each of its arms."""
+"""About how many bytes a pool made on demand takes, and how many more for each of its arms."""
 
 MOST_BYTES: Final = 10_000
 MOST_A_BYTE: Final = 34
-"""The most bytes of a request: for its headers and parts, and for each byte of its value."""
+"""The most memory of a request: a fixed number of bytes, and a number for each byte of its value.
+"""
 
 
 class Memory:
@@ -32,13 +34,13 @@ class Memory:
     Attributes
     ----------
     limit
-        How many they may take.
+        How many bytes they may take.
     taken
-        By all pools.
+        How many bytes are taken in all pools.
     on_demand
-        The part of it that pools on demand take, together with their requests.
+        The part of `taken` that pools made on demand take, together with their requests.
     pools
-        The part of it that pools on demand take without their requests.
+        The part of `taken` that pools made on demand take, without their requests.
     """
 
     __slots__ = ("_limit_on_demand", "limit", "on_demand", "pools", "taken")
@@ -73,19 +75,19 @@ class Memory:
         hosted.counted = now
 
     def add_kept(self, requests: int, own: int) -> None:
-        """Count a pool that is kept as bytes, as it will count once it is made."""
+        """Count a pool that is kept as bytes, with the sizes that it will have once it is made."""
         self.taken += requests + own
         if own:
             self.on_demand += requests + own
             self.pools += own
 
     def recognise(self, hosted: HostedPool) -> None:
-        """Note what a pool counts that was counted while it was kept."""
+        """Set the counts of a pool that was just made; `add_kept` has already added them."""
         hosted.own_bytes = pool_bytes(hosted.pool.size) if hosted.hosting.on_demand else 0
         hosted.counted = hosted.pool.footprint + hosted.kept_bytes + hosted.own_bytes
 
     def add_retired(self, size: int) -> None:
-        """Count a retired pool of this size; a negative size stops counting it."""
+        """Count a retired pool of this size. Pass a negative size to stop counting the pool."""
         self.taken += size
         self.on_demand += size
 
@@ -95,7 +97,7 @@ class Memory:
         return free - hosted.counted
 
     def room_for_pool(self, arms: int) -> int:
-        """Return how many bytes a request may take if it makes a pool on demand."""
+        """Return how many bytes a request may take if a pool has to be made for it."""
         # The bytes of the new pool are no longer free for its request.
         return self._free_on_demand() - self.pools // 2 - 2 * pool_bytes(arms)
 

@@ -1,4 +1,4 @@
-"""What a request needs of an arm: an expression over the tags of arms.
+"""What a request needs from an arm: an expression over the tags of arms.
 
     needs   = any
     any     = all { "|" all }
@@ -22,14 +22,14 @@ MOST_TAGS: Final = 64
 MOST_LEVELS: Final = 16
 
 Test = Callable[[Collection[str]], bool]
-"""Tells whether an arm with these tags meets an expression."""
+"""A function that tells whether an arm with some tags meets an expression."""
 
 _TOKEN: Final = re.compile(r"\s*(?:([\w.:-]+)|([&|!()]))")
 
 
 @lru_cache(maxsize=1_000)
 def parse_needs(text: str) -> Test:
-    """Read an expression.
+    """Return the test for an expression.
 
     >>> test = parse_needs("french & !(trainee | away)")
     >>> test({"french"}), test({"french", "trainee"}), test(())
@@ -38,14 +38,14 @@ def parse_needs(text: str) -> Test:
     Raises
     ------
     InvalidRequest
-        If it is not a valid expression, or is too long or too deep.
+        If the text is not a valid expression, or is too long or too deep.
     """
     if len(text) > MOST_CHARACTERS:
         raise InvalidRequest(f"needs: at most {MOST_CHARACTERS:,} characters, got {len(text):,}")
     reader = _Reader(text)
     test = reader.any(0)
     if reader.next:
-        raise InvalidRequest(f"needs: {shown(text)} goes on with {reader.next!r} after its end")
+        raise InvalidRequest(f"needs: {shown(text)} has {reader.next!r} after its end")
     return test
 
 
@@ -104,7 +104,7 @@ class _Reader:
             return inner
         if not word or word in "&|)":
             missing = word or "its end"
-            raise InvalidRequest(f"needs: {shown(self._text)} lacks a tag before {missing}")
+            raise InvalidRequest(f"needs: {shown(self._text)} must have a tag before {missing}")
         self._tags += 1
         if self._tags > MOST_TAGS:
             raise InvalidRequest(f"needs: more than {MOST_TAGS} tags")

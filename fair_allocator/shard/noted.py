@@ -1,7 +1,7 @@
 """Decisions for people who watch a pool: what each arm was owed, and what was known of it.
 
-Only a watched pool notes its decisions. It notes only a few, until the watcher looks at them. Any
-further decision costs only one comparison.
+Only a watched pool notes its decisions. It notes at most `MOST_NOTED` of them until the watcher
+looks at them. Any further decision costs only one comparison.
 """
 
 from typing import Final, NamedTuple
@@ -45,7 +45,7 @@ class NotedPick(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """A decision. `time` is in ms of record time; `among` is how many arms could take it."""
+    """A decision. `time` is record time in ms; `among` is how many arms could take the request."""
 
     request_id: str
     round: int
@@ -56,7 +56,7 @@ class Noted(NamedTuple):
 
 
 def remembered(pool: Pool) -> list[Noted]:
-    """Return the last decisions that a pool remembers, for a watch that begins now."""
+    """Return the last decisions that a pool remembers, for a watcher that begins now."""
     return [
         Noted(
             made.request_id,
@@ -69,7 +69,7 @@ def remembered(pool: Pool) -> list[Noted]:
 
 
 def noted(pool: Pool, made: Assignment, time: int, instead_of: str) -> Noted:
-    """Return a decision for watchers. It was proposed just now, and is not counted yet."""
+    """Return a decision for watchers. Call this before the decision is counted."""
     among = len(pool.columns) if pool.requests == "plain" else len(pool.proposed_among())
     slots = len(made.picks)
     picks = tuple(_noted_pick(pool, pick, slots) for pick in made.picks)

@@ -5,7 +5,7 @@ reads the operation from the journal and applies it in the same way. So a restor
 running one at the same commit. In the journal, an operation is a JSON list: its letter, the index
 of its pool in the entry's list of pools, and its fields. One operation has no pool and no class:
 
-    ["t", clock]   time passed, and everything due was done
+    ["t", clock]   time passed, and everything that was due by then was done
 """
 
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ class Decided(Operation):
     ) -> None:
         self.made = made
         self.request_id = request_id
-        """The request's id as JSON, if it was written before; otherwise empty."""
+        """The request's id as JSON, if the caller already has it; otherwise empty."""
         self.named = named
         self.left_out = left_out
         self.among = among
@@ -83,7 +83,7 @@ class Decided(Operation):
 
 
 def _how(pick: Assignment) -> str:
-    """Return how an arm was chosen, up to the end of a JSON list: ``forced,propensity]``."""
+    """Return the end of a JSON list, which says how an arm was chosen: ``forced,propensity]``."""
     forced, propensity = pick.reason == "fairness", pick.propensity
     if type(propensity) is float and propensity == 1.0:
         return "1,1.0]" if forced else "0,1.0]"
@@ -154,7 +154,10 @@ class Declined(Operation):
 
 
 class ExpiredEarly(Operation):
-    """Too many assignments were open: ``["x", pool, request]``, and the arm if only one expires."""
+    """An assignment expired early, because too many were open: ``["x", pool, request]``.
+
+    The arm is added if only one arm's assignment expired.
+    """
 
     __slots__ = ("arm", "request_id")
 
@@ -188,7 +191,7 @@ class Waited(Operation):
 
 
 class GivenUp(Operation):
-    """A request was given up: ``["q", pool, request, instead of]``."""
+    """The pool gave up a request: ``["q", pool, request, instead of]``."""
 
     __slots__ = ("instead_of", "request_id")
 
@@ -308,7 +311,7 @@ class Removed(Operation):
 
 
 class TakenUp(Operation):
-    """A pool of the configuration file was made or changed: ``["f", pool, fingerprint]``."""
+    """The configuration file's settings of a pool were applied: ``["f", pool, fingerprint]``."""
 
     __slots__ = ("fingerprint",)
 
@@ -342,14 +345,15 @@ _DECODED: Final[dict[str, _Decode]] = {
 
 
 def decode(fields: list[Any], table: PoolTable, name: str) -> Operation:
-    """Return the operation that the journal holds as `fields`, for the pool of this name.
+    """Return the operation that the journal has as `fields`, for the pool of this name.
 
-    If it is a decision, its pool must be in `table`, because the round and the arms come from it.
+    If the operation is a decision, its pool must be in `table`, because the pool gives the round
+    and the arms.
     """
     kind: str = fields[0]
     if kind == "a":
         return _follow_plain(table, name, fields)
-    if kind == "r" and len(fields) == 4:  # without an arm, as most are
+    if kind == "r" and len(fields) == 4:  # a reward without an arm, the most common one
         return Rewarded(fields[2], fields[3])
     if kind == "g":
         return _follow_any(table, name, fields)

@@ -35,17 +35,17 @@ _new: Final = tuple.__new__
 _Outgoing: Final = Outgoing
 
 ARMS_A_RECORD = 1_000
-"""The most arms in one record of a complete epoch: about 100 kB, well below a message limit."""
+"""The most arms in one record of a complete epoch: about 100 kB, well below any log's limit."""
 
 
 LETTER_KEY_BYTES = 100_000
 LETTER_VALUE_BYTES = 450_000
 LETTER_MESSAGE_LENGTH = 10_000
-"""How much of each part goes into a dead letter. base64 makes bytes longer by a third."""
+"""How many bytes of key, value and headers go into a dead letter. base64 adds a third to them."""
 
 
 class Outbox:
-    """Writes the events of one partition. `offsets` belongs to the shard; each event reads it."""
+    """Writes the events of one partition. Each event reads the shard's own `offsets`."""
 
     def __init__(self, partition: int, offsets: dict[str, int]) -> None:
         self.records: list[Outgoing] = []
@@ -56,7 +56,7 @@ class Outbox:
         self._offsets = offsets
         self._end = ""
         self._rewards = self._controls = -1
-        """The positions in rewards and controls for which the end of an assignment is cached."""
+        """The positions in rewards and controls for which the cached end of an event is valid."""
 
     def take(self) -> list[Outgoing]:
         """Return the records since the last call, with the checkpoints that are due."""
@@ -74,10 +74,10 @@ class Outbox:
     def assignment(
         self, hosted: HostedPool, request_id: str, made: Assignment, more: str, headers: Headers
     ) -> None:
-        """Write an `AssignmentEvent`; `more` comes from `wire.more_fields`.
+        """Write an `AssignmentEvent`.
 
-        `request_id` is the request's id as JSON. `headers` are those of the request. Every answer
-        to the request carries them.
+        `request_id` is the request's id as JSON, and `more` is the result of `wire.more_fields`.
+        `headers` are the headers of the request that its answers carry.
         """
         offsets = self._offsets
         rewards, controls = offsets["rewards"], offsets["controls"]
@@ -87,12 +87,12 @@ class Outbox:
         value = wire.assignment(
             hosted.opening, request_id, made, more, offsets["requests"], self._end
         )
-        # Make the Outgoing by tuple.__new__, because its own constructor is slower.
+        # Make the `Outgoing` with tuple.__new__, because its own constructor is slower.
         record = "assignments", self._partition, hosted.key, to_bytes(value), headers
         self.records.append(_new(_Outgoing, record))
 
     def repeat(self, hosted: HostedPool, made: Assignment, headers: Headers) -> None:
-        """Write the answer to a request that came again."""
+        """Write the earlier answer to a request that came again."""
         others = wire.others(made) if made.others else ""
         self.assignment(hosted, wire.quoted(made.request_id), made, others, headers)
 
@@ -105,7 +105,7 @@ class Outbox:
         instead_of: str = "",
         repeat: bool = False,
     ) -> None:
-        """Write that a request waits. `repeat` says that it came again while it waits."""
+        """Write that a request waits. `repeat` says that the request came again while it waited."""
         why: Literal["nobody-free", "paused"] = "paused" if paused else "nobody-free"
         event = WaitingEvent(
             pool=pool,
@@ -138,7 +138,7 @@ class Outbox:
         chunks: int = 0,
         left: tuple[str, ...] = (),
     ) -> None:
-        """Write what came into force. If the epoch names every arm, `chunks` is above 0.
+        """Write an epoch: what came into force. If it names every arm, `chunks` is above 0.
 
         Settings that are new in 0.2 are written only if they are set.
         """
@@ -198,7 +198,7 @@ class Outbox:
     def control(
         self, pool: str, action: Literal["pause", "resume", "sleep", "wake"], arms: Iterable[str]
     ) -> None:
-        """Write that a control was applied. This is for controls that change no quota."""
+        """Write that a control was applied. Use this for controls that change no quota."""
         event = ControlEvent(
             pool=pool,
             action=action,
@@ -210,7 +210,7 @@ class Outbox:
         self._add("assignments", pool, event.model_dump_json(exclude_none=True))
 
     def tick(self, clock: int, until: Mapping[str, int] | None = None) -> None:
-        """Write that time passed without an input, and assignments expired.
+        """Write that time passed without an input, so that timeouts ended.
 
         With `until`, write that inputs below these offsets get at most the time `clock`.
         """
@@ -235,7 +235,7 @@ class Outbox:
         self._add("assignments", pool, event.model_dump_json(exclude_none=True))
 
     def dead_letter(self, record: Record, reason: Refusal, message: str) -> None:
-        """Write the dead letter of an input, with as many of its bytes as fit."""
+        """Write the dead letter of an input. Bytes that do not fit are cut off."""
         key, value = record.key, record.value
         if key is not None:
             key = key[:LETTER_KEY_BYTES]

@@ -7,15 +7,16 @@ A_REQUEST: Final = 1_000
 
 
 class Pace:
-    """Lets `rate` requests a second through, and up to `burst` at once.
+    """Limits a pool to `rate` requests a second, and `burst` at once.
 
-    In any s seconds it lets at most ``burst + rate * s`` through. Its time is the shard's, so a
-    restore and a replay decide the same. Only requests that are taken fill the bucket.
+    In any s seconds at most ``burst + rate * s`` requests are taken. The time is the time of the
+    shard, so a restore and a replay decide the same. Only requests that are taken fill the bucket.
 
     Attributes
     ----------
     level, at
-        How full the bucket was after the last request, in thousandths of a request, and when.
+        How full the bucket was after the last request, in thousandths of a request, and the time of
+        that request.
     """
 
     __slots__ = ("at", "burst", "level", "rate")

@@ -1,4 +1,4 @@
-"""Where the pools of a shard are: made, or kept as bytes; and what a snapshot holds of them."""
+"""The pools of a shard, either made or kept as bytes, and what a snapshot stores of them."""
 
 import json
 from collections import OrderedDict
@@ -28,12 +28,12 @@ from fair_allocator.text import to_bytes
 class Pools:
     """The pools of a shard by name.
 
-    Some pools are *kept* as bytes, and made from them when they are needed: those of a snapshot
-    after a restore, and those that were *retired*. The state that the table reports is the same,
-    whether a pool is kept or made.
+    Some pools are *kept* as bytes, and are made from these bytes when they are needed. These are
+    the pools that a restore read from a snapshot, and idle pools that were *retired*. The state of
+    the shard is the same, whether a pool is kept or made.
 
     Pools are grouped into buckets by their name. A snapshot writes whole buckets. `touched` has the
-    buckets in which something changed.
+    buckets in which something changed since they were last written.
     """
 
     def __init__(self, memory_bytes: int = UNLIMITED, retiring: bool = True) -> None:
@@ -41,17 +41,17 @@ class Pools:
         self.touched: set[int] = set()
         self.buckets = 1
         self.pools: dict[str, HostedPool] = {}
-        """The pools that are made."""
+        """The pools that exist as objects. The others are kept as bytes."""
         self.memory = Memory(memory_bytes)
         self.damaged: dict[str, str] = {}
         """Pools that cannot be made from their bytes, and why."""
         self._kept: dict[str, bytes] = {}
         self.stored = 0
-        """How many pools are kept as a restore read them, but not retired or damaged."""
+        """How many pools are kept since a restore, without retired and damaged ones."""
         self._unmade: list[str] = []
-        """These pools. Some may have been made since then."""
+        """The pools that the restore kept. Some may have been made since then."""
         self._changes: set[str] | None = None
-        """The pools that came, changed or went since a watcher took them; None: not noted."""
+        """The names of pools that came, changed or went since the last `take_changes`, if noted."""
         self._groups: list[set[str]] = [set()]
         self._due: list[tuple[int, str]] = []
         self._retiring = retiring
@@ -68,7 +68,7 @@ class Pools:
         return chain(self.pools, self._kept)
 
     def hosted(self, name: str) -> HostedPool | None:
-        """Return a pool, made from its bytes if need be; None if there is no such pool.
+        """Return a pool, or None if there is no such pool. A kept pool is made from its bytes.
 
         Raises
         ------
@@ -83,7 +83,7 @@ class Pools:
         return hosted
 
     def _make(self, name: str) -> HostedPool:
-        """Make a pool from its bytes. They stay if they are damaged."""
+        """Make a pool from its bytes. If the bytes are damaged, they are kept unchanged."""
         if name in self.damaged:
             raise DamagedPool(self.damaged[name])
         data = self._kept[name]
@@ -107,9 +107,9 @@ class Pools:
         return hosted
 
     def make_some(self, most: int) -> None:
-        """Make at most so many of the pools that a restore kept.
+        """Make up to `most` of the pools that a restore kept.
 
-        So damage is found soon after a restore, and not only when the pool is needed.
+        In this way damage is found soon after a restore, and not only when the pool is needed.
         """
         for _ in range(min(most, len(self._unmade))):
             name = self._unmade.pop()
@@ -123,11 +123,11 @@ class Pools:
 
     @property
     def is_whole(self) -> bool:
-        """Whether `make_some` has nothing left to do."""
+        """Whether all pools that a restore kept were made, so that `make_some` does nothing."""
         return not self._unmade
 
     def resident(self) -> Iterable[HostedPool]:
-        """Return the pools that are made."""
+        """Return the pools that exist as objects, without those that are kept as bytes."""
         return self.pools.values()
 
     def touch(self, name: str) -> HostedPool:
@@ -145,9 +145,10 @@ class Pools:
     # -- watching -----------------------------------------------------------------------------
 
     def take_changes(self) -> set[str] | None:
-        """Return the pools that came, changed or went since the last call; None if not known.
+        """Return the names of the pools that came, changed or went since the last call.
 
-        The watcher looks at each of them in `pools`, and sets its `changed` to false.
+        Return None if they were not noted. The watcher looks up each name in `pools`, and sets
+        `changed` of the pool to false.
         """
         changes, self._changes = self._changes, set()
         return changes
@@ -159,15 +160,15 @@ class Pools:
         if self._changes is not None:
             self._changes.add(name)
             if len(self._changes) > 2 * len(self) + 1_000:
-                self._changes = None  # nobody watches: names of pools that went must not pile up
+                self._changes = None  # nobody watches, and the names would fill the memory
 
     # -- what is due --------------------------------------------------------------------------
 
     def _due_pool(self, name: str) -> HostedPool | None:
-        """Return a pool in which something may be due, and make it if need be.
+        """Return a pool in which something may be due; make it if it is kept.
 
-        Return None if there is no such pool. In a retired pool nothing is due. A damaged pool
-        cannot be made: `damaged` reports it.
+        Return None for an unknown pool, for a retired one, in which nothing is due, and for a
+        damaged one, which `damaged` reports.
         """
         hosted, data = self.pools.get(name), self._kept.get(name)
         if data is not None and not is_packed(data):
@@ -222,7 +223,7 @@ class Pools:
         return crc32(to_bytes(name)) % self.buckets
 
     def regroup(self, buckets: int) -> None:
-        """Group the pools into other buckets; all of them count as touched."""
+        """Group the pools into this many buckets; all buckets count as touched."""
         self.buckets = buckets
         self._groups = [set() for _ in range(buckets)]
         for name in self:
@@ -241,7 +242,7 @@ class Pools:
         self._groups[hosted.bucket].add(name)
 
     def dump(self, names: Iterable[str]) -> bytes:
-        """Return the states of some pools as canonical bytes."""
+        """Return the states of some pools as JSON; equal states give equal bytes."""
         parts = [_encoded(name) + b":" + self._written(name) for name in names]
         return b"{" + b",".join(parts) + b"}"
 
@@ -251,7 +252,7 @@ class Pools:
         return state_of(self._kept[name]) if hosted is None else _encoded(hosted.state())
 
     def load(self, data: bytes, retire_idle: bool = False) -> None:
-        """Load the pools that `dump` wrote; with `retire_idle`, retire those that may be retired.
+        """Load the pools that `dump` returned; with `retire_idle`, retire those that are idle.
 
         Raises
         ------
@@ -269,12 +270,12 @@ class Pools:
             self.retire(1)
 
     def bucket(self, number: int) -> bytes:
-        """Return a bucket as a snapshot holds it; empty if it has no pools."""
+        """Return the bytes of a bucket for a snapshot; empty if the bucket has no pools."""
         members = self.members(number)
         return write_bucket(map(self._kept_form, members)) if members else b""
 
     def _kept_form(self, name: str) -> tuple[Row, bytes]:
-        """Return a pool as it would be kept, and what is known of it then."""
+        """Return a pool's row and bytes for a bucket."""
         hosted, due, requests, own = self.pools.get(name), None, 0, 0
         if hosted is None:
             data, hosted = self._kept[name], self._due_pool(name)
@@ -286,14 +287,14 @@ class Pools:
         return Row(name, len(data), due, requests, own), data
 
     def keep(self, bucket: bytes) -> None:
-        """Keep the pools of a bucket that `bucket` wrote. They are made when they are needed.
+        """Keep the pools of a bucket that `bucket` returned. They are made when they are needed.
 
         The state of a pool is checked when the pool is made.
 
         Raises
         ------
         InvalidState, ValueError, TypeError, LookupError
-            If this is no bucket.
+            If the bytes are not a bucket.
         """
         for row, data in read_bucket(bucket):
             name = row.name

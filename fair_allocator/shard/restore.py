@@ -31,7 +31,7 @@ class Journals(Protocol):
     """The part of a log that a restore needs."""
 
     def committed(self, partition: int) -> Committed:
-        """Return what was last committed. The restore uses only the hint."""
+        """Return what was last committed. A restore uses only the hint, to know where to begin."""
 
     def journal_start(self, partition: int) -> int:
         """Return where the journal starts."""
@@ -41,12 +41,12 @@ class Journals(Protocol):
 
 
 Progress = Callable[[str], None]
-"""Called from time to time with a text that says how far a restore is."""
+"""A function that a restore calls from time to time, with a text that says how far it is."""
 
 
 @dataclass(slots=True)
 class _Journal:
-    """What was read of a journal: the newest readable snapshot, and entries that may follow it."""
+    """What was read of a journal: the newest readable snapshot, and the entries after it."""
 
     manifest: Manifest | None = None
     manifest_offset: int = 0
@@ -70,12 +70,12 @@ class _Journal:
             self._close(*self._whole(record), record)
         else:
             raise JournalBroken(
-                f"journal {record.partition} @ {record.offset}: neither an entry nor of a "
-                f"snapshot, but {record.key!r}; the record is damaged"
+                f"journal {record.partition} @ {record.offset}: the key {record.key!r} is neither "
+                "that of an entry nor of a snapshot; the record is damaged"
             )
 
     def _whole(self, last: Record) -> tuple[int, bytes]:
-        """Join a value from its pieces; return the offset where it begins, and the value."""
+        """Join the pieces of a value; return the offset of its first piece, and the value."""
         if not self.pieces:
             return last.offset, last.value or b""
         records = [*self.pieces, last]
@@ -91,7 +91,7 @@ class _Journal:
             return
         self.manifest, self.manifest_offset, self.buckets = manifest, first, buckets
         self.closed_at = record.timestamp
-        # Select entries by offset, not by number: a damaged entry may have none.
+        # Select entries by offset, not by number: a damaged entry may have no number.
         begun = manifest.begun(first)
         self.entries = [entry for entry in self.entries if entry[0] > begun]
 
@@ -116,15 +116,17 @@ def restore(
     progress: Progress = lambda _words: None,
     only_look: bool = False,
 ) -> tuple[Shard, Snapshots]:
-    """Return a partition's shard as of the end of its journal, and its `Snapshots`.
+    """Return the shard of a partition in the state at the end of its journal, and its `Snapshots`.
+
+    Pass `only_look` to read the state without serving.
 
     Raises
     ------
     JournalBroken
         If the journal has a gap, a fork or damage, and no snapshot comes after it.
     ConfigurationError
-        If the log had another number of partitions when the journal was written. This is allowed
-        for a reader that does not serve.
+        If the log had another number of partitions when the journal was written. With `only_look`,
+        this is allowed.
     """
     journal = _read(log, partition, progress)
     shard = Shard(partition, settings)
@@ -146,7 +148,7 @@ def restore(
         journal.parts.clear()
         for number, data in enumerate(journal.buckets):
             if data:
-                journal.buckets[number] = b""  # not needed any more: the table has its pools
+                journal.buckets[number] = b""  # free the memory: the table has the pools now
                 _load(shard, data, journal.manifest_offset, manifest.version)
                 progress(f"{number + 1:,} of {len(journal.buckets):,} parts of the snapshot loaded")
         snapshots.resume(manifest, journal.manifest_offset, size, journal.closed_at)
@@ -154,9 +156,9 @@ def restore(
         covered = {bucket: upto for bucket, (_, upto, _) in enumerate(manifest.places)}
     elif journal.entries and sequence_of(journal.entries[0][1]) != 1:
         raise JournalBroken(
-            f"journal {partition}: it begins with entry {sequence_of(journal.entries[0][1])}, and "
-            f"no snapshot can be read ({journal.damaged} damaged): restore the log from a backup, "
-            "or import an exported state"
+            f"journal {partition}: it begins with entry {sequence_of(journal.entries[0][1])}, not "
+            f"1, and no snapshot can be read ({journal.damaged} damaged): restore the log from a "
+            "backup, or import an exported state"
         )
     older = False
     for count, (entry, at) in enumerate(decode_chain(journal.entries, seq, chain, partition)):
@@ -176,18 +178,18 @@ def restore(
 
 
 def _apply(shard: Shard, entry: Entry, chain: str, covered: Mapping[int, int]) -> None:
-    """Apply an entry. Its chain is valid, but somebody may still have forged it."""
+    """Apply an entry. Its hash chain is valid, but an attacker may still have forged the entry."""
     try:
         shard.apply(entry, chain, covered)
     except WRONG as error:
         raise JournalBroken(
-            f"journal {shard.partition}: entry {entry.seq} is not possible: "
+            f"journal {shard.partition}: entry {entry.seq} does not fit the state before it: "
             f"{error!r}; restore the log from a backup, or import an exported state"
         ) from error
 
 
 def _load(shard: Shard, data: bytes, offset: int, version: int) -> None:
-    """Load a part of a snapshot. Its bytes are undamaged, but somebody may have forged them.
+    """Load a bucket of a snapshot. Its bytes are undamaged, but an attacker may have forged them.
 
     Pools of older versions are made at once, because their states may have to be converted.
     """
@@ -198,16 +200,16 @@ def _load(shard: Shard, data: bytes, offset: int, version: int) -> None:
             shard.table.load(data, retire_idle=shard.settings.retire_after is not None)
     except WRONG as error:
         raise JournalBroken(
-            f"journal {shard.partition} @ {offset}: the snapshot holds what no pool can be: "
+            f"journal {shard.partition} @ {offset}: the snapshot has a state that is not valid: "
             f"{error}; restore the log from a backup, or import an exported state"
         ) from error
 
 
 def _regrouped(partition: int, was: int, now: int) -> ConfigurationError:
     return ConfigurationError(
-        f"journal {partition}: it was written in a log of {was} partitions, and now there are "
-        f"{now}: keys go to other partitions than before, away from their pools. Make a log with "
-        "the new number elsewhere, and move the state there with `export` and `import`"
+        f"journal {partition}: it was written when the log had {was} partitions, and now there are "
+        f"{now}: requests would go to other partitions than their pools. Make a new log with the "
+        "new number, and move the state there with `export` and `import`"
     )
 
 

@@ -9,7 +9,7 @@ from fair_allocator.log.partitioner import partition_for
 from fair_allocator.text import to_bytes
 
 UNLIMITED: Final = (1 << 62) - 1
-"""A limit of bytes that nothing reaches. It is the largest number that compiled code adds fast."""
+"""A limit of bytes that is never reached. It is the largest number that compiled code adds fast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class ShardSettings:
     """The pools that are split, by name, with the number of their parts."""
 
     def lives_here(self, pool: str, partition: int) -> bool:
-        """Tell whether a pool belongs on a partition. Without a partitioner, it always does."""
+        """Tell whether a pool belongs on a partition. Without a partitioner, every pool does."""
         home = partition_for(to_bytes(pool), self.partitions, self.partitioner)
         return home is None or home == partition
 
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of what a shard did. They are for operators, and not part of its state."""
+    """Counts of what a shard did. They are for operators, and are not part of its state."""
 
     forced: int = 0
     """Decisions that fairness forced."""
@@ -58,4 +58,4 @@ class Tally:
     declined: int = 0
     """Assignments that an arm declined."""
     controls: list[tuple[str, str, str | None]] = field(default_factory=list)
-    """Controls that were applied: the action, the pool, and the sender that the control names."""
+    """Controls that were applied: the action, the pool, and the sender named in the control."""

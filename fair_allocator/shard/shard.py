@@ -1,8 +1,8 @@
 """All pools of one partition: reads inputs, and applies them to the pools.
 
-To *fold* an input means to apply it. It changes the state, and makes outgoing records and a part of
-the next journal entry. Every change of state is an operation (see `operations`). A restore reads
-the same operations from the journal.
+To *fold* an input means to apply it. Folding changes the state, and makes outgoing records and a
+part of the next journal entry. Every change of state is an operation (see `operations`). A restore
+reads the same operations from the journal.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,9 +53,9 @@ class Shard(Controlling):
     def fold(self, records: Sequence[Record], now: int) -> None:
         """Fold inputs one by one; `now` is wall time.
 
-        If a record's timestamp is far ahead of `now`, the record is refused. If it is a little
-        ahead, it moves the shard's time beyond `now`, unless this would make something due. In that
-        case see `hold_back`.
+        A record whose timestamp is far ahead of `now` is refused. A timestamp that is a little
+        ahead moves the shard's time beyond `now`. But if this would end a timeout, `hold_back`
+        limits the record's time instead.
         """
         offsets, draft = self.offsets, self._draft
         longest, latest = self.settings.record_bytes, now + self.settings.clock_skew
@@ -88,9 +88,9 @@ class Shard(Controlling):
                 self._outbox.dead_letter(record, refusal.reason, str(refusal))
 
     def hold_back(self, clock: int, until: Mapping[str, int]) -> None:
-        """Give inputs below these offsets the time `clock` if their timestamps are later.
+        """Use the time `clock` for inputs below these offsets if their timestamps are later.
 
-        The shard publishes this, so that a replay uses the same times.
+        The shard publishes `clock` and the offsets, so that a replay uses the same times.
         """
         self._held = clock, until
         self._outbox.tick(clock, until)
@@ -112,7 +112,7 @@ class Shard(Controlling):
             self.table.retire(now - self.settings.retire_after)
 
     def _find(self, key: bytes | None, pool: str) -> HostedPool | None:
-        """Return a record's pool, None if there is none yet; refuse a misplaced record."""
+        """Return a record's pool, or None if it does not exist yet; refuse a misplaced record."""
         try:
             hosted = self.table.hosted(pool)
         except DamagedPool as error:
@@ -146,7 +146,7 @@ class Shard(Controlling):
             raise unusable(error) from None
         self._check_fields(event, REQUEST_FIELDS)
         if event.get("eligible") is not None and event.get("needs") is not None:
-            raise Unusable(Refusal.BAD_EVENT, "eligible and needs: give one of them")
+            raise Unusable(Refusal.BAD_EVENT, "eligible and needs: give one of them, not both")
         return event
 
     def _read_request(
@@ -202,18 +202,18 @@ class Shard(Controlling):
     def _refuse_more(self, hosted: HostedPool, request_id: str) -> None:
         """Refuse a request for which there is no memory, unless it is known already.
 
-        Nothing has changed yet, not even the time, so a replay can skip the request.
+        Call this before anything changes, even the time. So a replay can skip the request.
         """
         if not hosted.knows(request_id):
             raise Unusable(
                 Refusal.NO_MEMORY,
                 f"the requests of pool {hosted.pool.name!r} take {hosted.counted:,} bytes, and "
-                f"may take no more: limits.memory_bytes is {self.settings.memory_bytes:,}, of "
-                f"which {self.table.memory.taken:,} are taken",
+                f"there is no room for this one: limits.memory_bytes is "
+                f"{self.settings.memory_bytes:,}, of which {self.table.memory.taken:,} are taken",
             )
 
     def _refuse_at_rate(self, hosted: HostedPool, request_id: str, headers: Headers) -> None:
-        """Refuse a request that comes too soon after the others, unless it is known already."""
+        """Refuse a request that exceeds the pool's rate, unless it is known already."""
         if not hosted.knows(request_id):
             name, hosting = hosted.pool.name, hosted.hosting
             self._outbox.refused(name, request_id, Refusal.TOO_MANY_REQUESTS, headers)
@@ -224,7 +224,7 @@ class Shard(Controlling):
             )
 
     def _wait_or_refuse(self, hosted: HostedPool, asked: Asked) -> None:
-        """Let a request wait that no arm can take now, or refuse it. It may already be waiting."""
+        """Let a request that no arm can take now wait, or refuse it. It may already be waiting."""
         name, request_id, headers = hosted.pool.name, asked.request_id, asked.headers
         waiter = hosted.waiting.get((request_id, ""))
         if waiter is not None:

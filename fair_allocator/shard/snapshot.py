@@ -2,11 +2,11 @@
 
 Pools are grouped in buckets. A *generation* is one snapshot: it writes the buckets in which
 something changed since the last one. Each commit writes a limited number of its bytes, so no commit
-becomes slow. At the end a *manifest* says where each bucket is. It also names for each bucket the
-last entry whose changes the bucket includes. A restore does not apply entries up to that one to the
-bucket. So other commits can go on while a generation is written.
+becomes slow. At the end of a generation, a *manifest* says where each bucket is. It also says for
+each bucket which journal entries the bucket already includes, so that a restore skips them. So the
+shard can go on changing while a generation is written.
 
-There are two kinds of journal records here. A *part* has a checksum and bytes of a bucket. A
+A snapshot has two kinds of records in the journal. A *part* has a checksum and bytes of a bucket. A
 manifest has a checksum and JSON. Two generations are kept. If the newest cannot be read, a restore
 uses the one before it, and has more entries to replay.
 """
@@ -29,16 +29,19 @@ VERSION = 4
 """Before version 4, a bucket was the JSON of its pools (`PoolTable.load`)."""
 
 MANY_BYTES = 8 * 2**20
-"""After so many bytes of entries, the configured number of entries is not waited for."""
+"""After this many bytes of entries, a generation begins even if the entries are few."""
 
 POOLS_A_BUCKET = 32
 OLDEST_PART = 8
-"""After so many generations, an unchanged bucket is written again, so that the journal shrinks."""
+"""A bucket that did not change for this many generations is written again.
+
+Then the journal before it can be trimmed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a closed generation consists of.
+    """A description of a finished generation, from which a restore reads it.
 
     Attributes
     ----------
@@ -50,7 +53,7 @@ class Manifest:
         For each bucket: the journal offsets of its parts, the last entry that it includes, and the
         generation that wrote it.
     partitions
-        How many partitions there were; 0 in manifests before version 2.
+        How many partitions the log had; 0 in manifests before version 2.
     published
         The chain over the assignments topic; None in manifests before version 3.
     """
@@ -69,17 +72,20 @@ class Manifest:
 
     @property
     def start(self) -> int | None:
-        """Return the lowest journal offset that the generation needs, None without parts."""
+        """Return the lowest journal offset of the generation's parts, or None without parts."""
         return min((min(offsets) for offsets, _, _ in self.places if offsets), default=None)
 
     def begun(self, offset: int) -> int:
-        """Return a journal offset between entry `seq` and the next; the manifest is at `offset`."""
+        """Return a journal offset between entry `seq` and the entry after it.
+
+        The manifest is at `offset`.
+        """
         own = (parts for parts, _, by in self.places if parts and by == self.generation)
         return min((parts[0] for parts in own), default=offset)
 
     @classmethod
     def read(cls, value: bytes | None, place: str) -> "Manifest | None":
-        """Read a manifest record; None if it is damaged. Refuse a newer version."""
+        """Read a manifest record; return None if it is damaged. Refuse a newer version."""
         data = unsealed(value)
         if data is None:
             return None
@@ -87,12 +93,12 @@ class Manifest:
             fields = json.loads(data)
             if fields["version"] > VERSION:
                 raise JournalBroken(
-                    f"{place}: a snapshot of version {fields['version']}, this release reads up "
+                    f"{place}: the snapshot has version {fields['version']}, this release reads up "
                     f"to {VERSION}: run the release that wrote it, or a newer one"
                 )
             return cls(**fields)
         except WRONG as error:
-            raise JournalBroken(f"{place}: no manifest of a snapshot: {error!r}") from error
+            raise JournalBroken(f"{place}: the manifest is not valid: {error!r}") from error
 
 
 def _sealed(data: bytes) -> bytes:
@@ -100,14 +106,14 @@ def _sealed(data: bytes) -> bytes:
 
 
 def unsealed(value: bytes | None) -> bytes | None:
-    """Return the data of a record with a checksum, None if it is damaged."""
+    """Return the data of a record with a checksum, or None if the record is damaged."""
     if value is None or value[8:9] != b" " or value[:8] != b"%08x" % crc32(value[9:]):
         return None
     return value[9:]
 
 
 class Snapshots:
-    """Writes a shard's generations, a part with each commit."""
+    """Writes the snapshots of a shard, called generations, a part with each commit."""
 
     def __init__(self, shard: Shard, every_entries: int, chunk_bytes: int) -> None:
         self._shard = shard
@@ -115,9 +121,9 @@ class Snapshots:
         self._chunk = chunk_bytes
         self.generation = 0
         self.bytes = 0
-        """The size of the last closed generation."""
+        """The size in bytes of the last generation. While one is being written, its size so far."""
         self.closed_at: int | None = None
-        """When the last generation was closed, in ms since 1970; None if there is none."""
+        """When the last generation was finished, in ms since 1970; None if there is none."""
         self._places: list[list[Any]] = []
         self._kept: deque[tuple[int, int]] = deque(maxlen=2)
         self._trimmed: tuple[int, int] | None = None
@@ -128,7 +134,7 @@ class Snapshots:
         self._sent: list[int | None] = []
 
     def trail(self, entries: int, size: int) -> None:
-        """Count entries that previous owners wrote after the last generation."""
+        """Count journal records that were written after the last generation."""
         self._since_entries += entries
         self._since_bytes += size
 
@@ -145,10 +151,10 @@ class Snapshots:
     def records(self, cut: Sequence[Outgoing], *, whole: bool = False) -> list[Outgoing]:
         """Return the snapshot records to add to the commit of a shard's `cut`.
 
-        A generation begins after the configured number of entries, or after `MANY_BYTES` of them.
-        It only begins if they have as many bytes as the last generation. So generations cost no
-        more than entries do. With `whole`, this commit writes all the rest of a generation except
-        its manifest.
+        A generation begins after the configured number of entries, or after `MANY_BYTES` of
+        entries. But it does not begin before these entries have as many bytes as the last
+        generation. So snapshots write no more bytes than entries do. With `whole`, this commit
+        writes the rest of a generation except its manifest.
         """
         for record in reversed(cut):
             if record.topic != JOURNAL:
@@ -179,13 +185,13 @@ class Snapshots:
 
     @property
     def hint(self) -> str:
-        """Where the next restore starts to read the journal."""
+        """The position at which the next restore starts to read the journal."""
         return str(self._kept[-1][1]) if self._kept else ""
 
     def take_trim(self) -> int | None:
-        """Return, once, the position below which the journal is no longer needed.
+        """Return the position below which the journal is no longer needed.
 
-        Two generations are kept.
+        Two generations are kept. If no generation was finished since the last call, return None.
         """
         if len(self._kept) < 2 or self._trimmed == self._kept[-1]:
             return None
@@ -194,7 +200,7 @@ class Snapshots:
 
     @property
     def due(self) -> float:
-        """How much was written since the last generation; the next one is due at 1.
+        """How near the next generation is: 0 just after the last one, 1 when the next one is due.
 
         A value far above 1 means that generations are not written. A restore then has many entries
         to replay.
@@ -204,7 +210,7 @@ class Snapshots:
 
     @property
     def writing(self) -> bool:
-        """Whether a generation has begun and is not closed yet."""
+        """Whether a generation has begun and is not finished yet."""
         return self._open is not None
 
     def _begin(self) -> None:

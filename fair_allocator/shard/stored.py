@@ -1,4 +1,4 @@
-"""Checks of a hosted pool's state, beyond those of the pool itself."""
+"""Checks of a hosted pool's state, except the part that `Pool` checks itself."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,7 +9,7 @@ from fair_allocator.core.expecting import list_in, mapping_in, real_in, refuse, 
 from fair_allocator.shard.pace import A_REQUEST
 
 LATEST: Final = 10**15
-"""The latest valid time in ms, some 30,000 years from now, also for the end of a timeout."""
+"""The latest valid time in ms, about 30,000 years from now. Ends of timeouts stay below it, too."""
 
 FASTEST: Final = 10**9
 """The highest rate and the largest burst."""
@@ -79,5 +79,6 @@ def check_open(clocks: list[int], open_assignments: int) -> None:
     """Check that each open assignment has exactly one time; refuse the state otherwise."""
     if len(clocks) != open_assignments:
         raise InvalidState(
-            f"clocks must be {open_assignments:,}, one an open assignment, got {len(clocks):,}"
+            f"clocks must have {open_assignments:,} times, one for each open assignment, got "
+            f"{len(clocks):,}"
         )

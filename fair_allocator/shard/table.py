@@ -59,7 +59,7 @@ class PoolTable(Pools):
         """Make a pool or change it; refused settings raise `InvalidPool` and change nothing.
 
         Settings in the journal were valid when they were written. If a restore finds them invalid,
-        their learner no longer works. The pool then goes on without it.
+        the cause is a learner that no longer works. The pool then goes on without this learner.
         """
         try:
             return self._configure(name, settings, on_demand, fingerprint)
@@ -96,7 +96,7 @@ class PoolTable(Pools):
         return self._weigh_again(hosted, hosted.remove_arms(arms))
 
     def _weigh_again(self, hosted: HostedPool, change: Change) -> Change:
-        """Count a pool that has more or fewer arms now."""
+        """Count a pool in `Memory` again, because its number of arms has changed."""
         self.memory.drop(hosted)
         self.memory.add(hosted)
         return change
@@ -158,7 +158,7 @@ class PoolTable(Pools):
         self._schedule(name, hosted)
 
     def give_up(self, name: str, request_id: str, instead_of: str) -> None:
-        """Forget a request that waited, or for which no arm is left."""
+        """Forget a request that waited, or that no other arm can take."""
         hosted = self.touch(name)
         hosted.give_up(request_id, instead_of)
         self.memory.follow(hosted)
@@ -186,7 +186,7 @@ class PoolTable(Pools):
         self.memory.follow(hosted)
 
     def catch_up(self, name: str) -> Elapsed:
-        """Do what is due in a pool now, after a change that may have shortened its timeouts."""
+        """Do what is due in a pool now, because a change may have shortened its timeouts."""
         hosted, elapsed = self.touch(name), Elapsed()
         self._do_due(name, hosted, elapsed)
         hosted.scheduled = None
@@ -223,10 +223,10 @@ class PoolTable(Pools):
         return self._first_due(clock) is not None
 
     def _first_due(self, clock: int) -> HostedPool | None:
-        """Return the pool in which something is due first by `clock`, None if nothing is.
+        """Return the pool with the earliest due time up to `clock`, or None if nothing is due.
 
-        This corrects outdated entries that it meets. These entries must have no effect on the
-        state, because a restored shard does not have them.
+        This method corrects the outdated heap entries that it meets. Outdated entries must have no
+        effect on the state, because a restored shard does not have them.
         """
         while self._due and self._due[0][0] <= clock:
             due, name = self._due[0]
@@ -241,6 +241,6 @@ class PoolTable(Pools):
         return None
 
     def secure(self) -> None:
-        """Raise the bounds that cannot be kept, after applying operations of an older release."""
+        """Raise the bounds that cannot be kept after operations of an older release."""
         for hosted in self.pools.values():
             hosted.pool.secure()

@@ -1,4 +1,4 @@
-"""Why an input cannot be used, in words for its sender."""
+"""Why an input cannot be used, in a message for its sender."""
 
 from pydantic import ValidationError
 
@@ -27,11 +27,13 @@ def unusable(error: ValidationError) -> Unusable:
 
 
 def unreadable(record: Record, now: int, limit: int) -> Unusable:
-    """Return why a record cannot be read: it has no value, is too long, or is from the future."""
+    """Return why a record is refused: it has no value, is too long, or is from the future."""
     if record.value is None:
         return Unusable(Refusal.NOT_JSON, "the record has no value")
     if len(record.value) > limit:
-        return Unusable(Refusal.TOO_LARGE, f"{len(record.value):,} bytes, the limit is {limit:,}")
+        return Unusable(
+            Refusal.TOO_LARGE, f"the record has {len(record.value):,} bytes, the limit is {limit:,}"
+        )
     ahead = record.timestamp - now
     return Unusable(
         Refusal.FROM_THE_FUTURE,
@@ -51,6 +53,6 @@ def check_place(key: bytes | None, pool: str, partition: int, settings: ShardSet
     if home != partition:
         raise Unusable(
             Refusal.WRONG_PARTITION,
-            f"pool {pool!r} belongs on partition {home} by {partitioner}: the producer "
-            "partitions otherwise; change its partitioner, or log.partitioner here",
+            f"pool {pool!r} belongs on partition {home} by {partitioner}, but the producer sent "
+            "it to another: change the producer's partitioner, or log.partitioner here",
         )

@@ -1,4 +1,4 @@
-"""State that leaves a log or comes into a new one: reading shards, export files and imports."""
+"""Moves the state of pools from one log to another: reading shards, export files and imports."""
 
 from fair_allocator.transfer.importing import import_shards, place_pools
 from fair_allocator.transfer.shards import JournalReader, read_shard, read_shards

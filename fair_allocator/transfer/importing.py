@@ -1,9 +1,10 @@
 """Imports the pools of an export into a new log.
 
 The pools become the first snapshot of each partition's journal. First the import commits the parts
-of the snapshots. Parts without a manifest have no effect. Then it commits the manifests of all
-partitions in one transaction. So an interrupted import has no effect. With each manifest comes an
-empty entry, so that a damaged import differs from an empty log.
+of the snapshots. Parts have no effect without a manifest, which lists them. Then the import commits
+the manifests of all partitions in one transaction. So an interrupted import has no effect. With
+each manifest comes an empty journal entry. So if the import is damaged later, the log does not look
+like an empty log.
 """
 
 import time
@@ -25,16 +26,16 @@ _GAIN_SECONDS: Final = 30.0
 """How long the log may take to assign all its partitions."""
 
 _BEFORE: Final = 1
-"""The number of the entry that an import counts as; the service writes the next one."""
+"""The number of the journal entry that an import writes. The service writes the next ones."""
 
 
 def import_shards(
     log: Log, shards: Sequence[Shard], checksum: str, chunk_bytes: int, done: Callable[[int], None]
 ) -> None:
-    """Write shards to a log that no service has used; call `done` with the number written.
+    """Write shards to a log that no service has used; call `done` with the number written so far.
 
-    The log must commit all partitions at once: half an import could not be served or repeated. This
-    function opens the log, and the caller closes it.
+    The log must commit all partitions at once, because half of an import could not be served or
+    repeated. This function opens the log, and the caller closes it.
 
     Raises
     ------
@@ -53,13 +54,13 @@ def import_shards(
 
 
 def place_pools(content: StateFile, settings: ShardSettings, name: str) -> list[Shard]:
-    """Return new shards, each with the pools that now belong to it."""
+    """Return new shards, each with the pools that belong to it in the new log."""
     shards = [Shard(partition, settings) for partition in range(settings.partitions)]
     if settings.partitioner == "none" and len(content.origins) != settings.partitions:
         raise ConfigurationError(
             f"{name}: was exported from {len(content.origins)} partitions, and with "
-            f'log.partitioner = "none" nothing says where its pools belong among '
-            f"{settings.partitions}: configure as many, or a partitioner"
+            f'log.partitioner = "none" it is not known where its pools belong among '
+            f"{settings.partitions}: configure the same number, or a partitioner"
         )
     for number, line in enumerate(content.pools, start=2):
         table = shards[_home(line.name, line.partition, settings)].table
@@ -86,7 +87,7 @@ def _home(pool: str, partition: int, settings: ShardSettings) -> int:
 
 
 class _Owner:
-    """Accepts all partitions that it is given."""
+    """A handler for the log that accepts all partitions."""
 
     def __init__(self) -> None:
         self.owned: set[int] = set()
@@ -120,7 +121,7 @@ def _require_new(log: Log, settings: ShardSettings) -> None:
         used = used or bool(shard.seq or log.committed(partition).offsets)
     if used:
         raise ConfigurationError(
-            f"the log is not new: an import or a service was there before, and it has "
+            f"the log is not new: an import or a service has used it before, and it has "
             f"{counted(pools, 'pool')}. An import needs a new log: name another"
         )
 
@@ -142,7 +143,7 @@ def _write(
         entry = Draft(_BEFORE + 1, shard.writer, table.clock, nothing_read, partitions)
         first = Outgoing(JOURNAL, shard.partition, ENTRY, entry.encode(shard.chain)[0])
         records = snapshots.records([first], whole=True)
-        if len(table):  # without pools there are no parts, and this is the manifest
+        if len(table):  # without pools there are no parts, and these records are the manifest
             snapshots.committed(log.commit(records, {}, {}), round(time.time() * 1000))
             records = snapshots.records([], whole=True)
         decisive += [*standings, *records, first]
@@ -152,7 +153,7 @@ def _write(
 
 
 def _standings(shard: Shard) -> list[Outgoing]:
-    """Return the records that state every pool, so that an audit of the new log can start."""
+    """Return records with the standing of every pool, so that an audit of the new log can start."""
     outbox = Outbox(shard.partition, shard.offsets)
     for name in sorted(shard.table):
         hosted = shard.table.hosted(name)

@@ -1,4 +1,4 @@
-"""Reading the shards of a log from outside, while a service may be writing to it."""
+"""Read the shards of a log from outside, while a service may be writing to it."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -21,7 +21,7 @@ class JournalReader:
         return Committed({}, "")
 
     def journal_start(self, partition: int) -> int:
-        """Return where the journal starts."""
+        """Return the position at which the journal starts."""
         return self._client.start_offset(JOURNAL, partition)
 
     def read_journal(self, partition: int, start: int) -> Iterator[Record]:
@@ -30,20 +30,20 @@ class JournalReader:
 
 
 def read_shard(client: LogClient, partition: int, settings: ShardSettings) -> Shard:
-    """Return a shard as of its last commit."""
+    """Return a shard in the state of its last commit."""
     reader = JournalReader(client)
     for _ in range(_ATTEMPTS):
         try:
             return restore(reader, partition, settings, only_look=True)[0]
         except OffsetGone:
-            continue  # a running service trimmed the journal: there is a newer snapshot
+            continue  # a running service trimmed the journal, so there is a newer snapshot
     raise LogUnavailable(f"journal {partition} is trimmed faster than it can be read: try again")
 
 
 def read_shards(
     client: LogClient, settings: ShardSettings, partitions: range | None = None
 ) -> Iterator[Shard]:
-    """Yield the shards of some partitions, by default of all, each as of its last commit."""
+    """Yield the shards of some partitions, by default all, in the state of their last commits."""
     partitions = range(client.partitions) if partitions is None else partitions
     for partition in partitions:
         yield read_shard(client, partition, settings)

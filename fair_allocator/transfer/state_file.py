@@ -27,11 +27,11 @@ FORMAT: Final = "fair-allocator pools"
 VERSION: Final = 1
 
 _AHEAD_MS: Final = 3_600_000
-"""How far a partition's clock may be ahead of ours. A larger lead would expire all requests."""
+"""How far a partition's clock may be ahead of ours. A larger lead would end all timeouts."""
 
 
 class DamagedExport(FairAllocatorError):
-    """A file is not an export, is damaged or incomplete, or has a pool that cannot be served."""
+    """A file is not an export, is damaged or incomplete, or has a pool that is not valid."""
 
     exit_code: ClassVar[int] = 1
 
@@ -45,7 +45,7 @@ class Origin:
     clock
         The shard's time, in ms.
     applied
-        Fingerprints of the configuration file's pools when they were last applied.
+        The fingerprints of the configuration file's pools when they were last applied.
     """
 
     partition: int
@@ -104,10 +104,10 @@ def _line(data: object) -> bytes:
 
 
 def write_file(path: str, lines: Iterable[bytes]) -> int:
-    """Write a complete file or none; return the number of lines. It may raise OSError."""
+    """Write a complete file or none, and return the number of lines. Raise OSError on failure."""
     beside, count = f"{path}.{os.getpid()}.part", 0
     try:
-        # Only the owner may read it: it holds every pool's state.
+        # Only the owner may read the file, because it has the state of every pool.
         private = os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with open(private, "wb") as file:
             for line in lines:
@@ -156,7 +156,7 @@ def read(file: BufferedIOBase, name: str) -> StateFile:
 def _read_header(line: bytes, name: str) -> tuple[dict[int, Origin], int]:
     header = _parse(line, f"{name}:1")
     if header.get("format") != FORMAT:
-        raise DamagedExport(f"{name}: is no export of {FORMAT}")
+        raise DamagedExport(f"{name}: is not an export of {FORMAT}")
     version, release = header.get("version"), header.get("release")
     if isinstance(version, int) and version > VERSION:
         raise ConfigurationError(
@@ -191,7 +191,7 @@ def _parse(line: bytes, place: str) -> dict[str, Any]:
     except (ValueError, RecursionError):  # RecursionError: nested too deeply
         data = None
     if not isinstance(data, dict):
-        raise DamagedExport(f"{place}: is damaged, or no export: not a JSON object")
+        raise DamagedExport(f"{place}: is damaged, or not an export: not a JSON object")
     return data
 
 

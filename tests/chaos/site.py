@@ -38,7 +38,7 @@ LINGER_SECONDS: Final = 0.7
 
 GIVE_UP_SECONDS: Final = 60.0
 
-UNPUBLISHED: Final = "may not be published before it is served again"
+UNPUBLISHED: Final = "may stay unpublished until the partition is served again"
 """Said at the end of one who is stopped after a commit failed halfway, and in a rebalance."""
 
 CONFIGURATION: Final = """

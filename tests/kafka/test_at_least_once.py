@@ -100,7 +100,7 @@ def test_who_cannot_publish_all_before_it_stops_leaves_it_to_the_next(
 
     at(instance.member, "append to assignments", 3, stop_and_fail)
     instance.service.run()
-    assert "partition 0: what its last commit decided may not be published" in caplog.text
+    assert "partition 0: the decisions of its last commit may stay unpublished" in caplog.text
     one(cluster, seed=2).turn()
     check(cluster)
 

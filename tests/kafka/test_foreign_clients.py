@@ -194,7 +194,7 @@ def test_another_partitioner_brings_dead_letters_that_name_the_cause(
     assert 0 < len(letters) == len(astray)
     for letter in letters:
         assert letter["reason"] == "wrong-partition"
-        assert f"by {partitioner}: the producer partitions otherwise" in letter["message"]
+        assert f"by {partitioner}, but the producer sent it to another" in letter["message"]
     answered = [
         event["pool"]
         for event in read_by_confluent(settings, "assignments")

@@ -116,7 +116,7 @@ def send(site: Site, events: list[bytes], folder: Path) -> None:
 def assert_told(stop: OffsetGone, site: Site) -> None:
     name = site.settings.topics["requests"]
     end = READ + DELETED + LEFT
-    held = f"there is no position {READ}: it holds those from {READ + DELETED} to {end}"
+    held = f"there is no position {READ}: it has positions from {READ + DELETED} to {end}"
     assert f"requests/0 ({name}): {held}" in str(stop)
     assert WAY_OUT in str(stop)
     assert stop.exit_code == 70
@@ -210,7 +210,7 @@ def test_a_record_behind_the_end_of_a_transaction_was(
     serve_to_the_end(site, READ + LEFT)
     send(site, requests(READ + LEFT, 1), tmp_path)
     site.delete_all()
-    with pytest.raises(OffsetGone, match=f"no position {READ + LEFT}: it holds"):
+    with pytest.raises(OffsetGone, match=f"no position {READ + LEFT}: it has"):
         site.service().run()
 
 

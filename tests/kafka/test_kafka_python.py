@@ -49,7 +49,7 @@ def test_only_a_topic_that_is_not_there_is_missing() -> None:
 def test_the_client_is_the_version_that_the_adapter_mends() -> None:
     """Another one has to be tried on a cluster first: python -m tests.cluster."""
     assert kafka.__version__ == KNOWN_VERSION
-    with pytest.warns(RuntimeWarning, match="was never tried"):
+    with pytest.warns(RuntimeWarning, match="was never tested"):
         warn_of_version("3.1.0")
 
 

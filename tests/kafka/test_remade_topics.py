@@ -208,6 +208,6 @@ def test_an_output_that_was_made_again_is_told_and_noted(
     cluster.ids["assignments"] = "2-assignments"
     request(cluster, 1)
     Instance(cluster, 0).turn()
-    assert f"assignments {AGAIN}: what had been published there is gone" in caplog.text
+    assert f"assignments {AGAIN}: the records that were published there are lost" in caplog.text
     assert noted(cluster.stored)["assignments"] == "2-assign"
     assert decided(cluster) == 2

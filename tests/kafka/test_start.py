@@ -65,7 +65,7 @@ def test_a_log_that_stays_away_is_given_up(caplog: pytest.LogCaptureFixture) -> 
     with pytest.raises(LogUnavailable, match="ECONNREFUSED"):
         service_on(member, clock).run()
     assert GIVE_UP_SECONDS < clock.now < 2 * GIVE_UP_SECONDS
-    assert "the log is not there yet" in caplog.text
+    assert "the log is not available yet" in caplog.text
 
 
 def test_what_a_person_must_look_at_is_told_at_once() -> None:

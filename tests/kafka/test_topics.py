@@ -128,12 +128,12 @@ def test_the_command_warns_of_inputs_that_may_be_deleted_unread(
     admin.create(topics | {"rewards": topics["rewards"]._replace(settings=by_size)})
     assert command("topics") == 0
     said = capsys.readouterr().out
-    loss = "loses them, and refuses to start"
+    loss = "loses records, and refuses to start"
     assert (
         f"requests: records are deleted after 168 h: a service that is down for longer {loss}"
         in said
     )
-    assert "rewards: records are deleted when a partition holds more than 5,000,000 bytes" in said
+    assert "rewards: records are deleted when a partition has more than 5,000,000 bytes" in said
     assert "rewards: records are deleted after" not in said
 
 

@@ -147,7 +147,7 @@ def test_a_joint_violation_is_found() -> None:
     assert (row.worst, row.tolerated, row.broken) == (4, 3, ("ann",))
     assert not report.ok
     said = "\n".join(report.lines())
-    assert "pool 'tasks': its 4 parts can leave arm 'ann' 4 pulls short together" in said
+    assert "pool 'tasks': together its 4 parts can leave arm 'ann' 4 pulls short" in said
     assert report.as_json()["splits"][0]["broken"] == ("ann",)
 
 

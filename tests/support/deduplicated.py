@@ -70,7 +70,7 @@ def _identity(event: dict[str, Any]) -> str:
         return f"answer to {offset} instead of {event.get('instead_of')}"
     if "topic" in event:
         _, _, instead_of = event.get("message", "").partition(
-            "; somebody was to take it instead of "
+            "; another arm was to take it instead of "
         )
         return f"letter of {event['topic']} {event['offset']} instead of {instead_of}"
     return json.dumps(event)

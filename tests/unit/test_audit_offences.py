@@ -14,7 +14,7 @@ OFFENCES: dict[str, tuple[Callable[[list[Record]], object], int, int | None, str
         3, 4, "round 3 should come first"),
     "a round twice": (
         lambda log: log[5].update(round=4),
-        5, 4, "has been played, round 5 is next"),
+        5, 4, "was already played, round 5 is next"),
     "a record twice": (
         lambda log: log.insert(5, log[4]),
         5, 4, "answers the request at 3 after the one at 3"),
@@ -32,7 +32,7 @@ OFFENCES: dict[str, tuple[Callable[[list[Record]], object], int, int | None, str
         3, 3, "arm 'eve' is not an arm of the pool"),
     "an epoch not in force": (
         lambda log: log[3].update(epoch=2),
-        3, 3, "is of epoch 2, in force is 1"),
+        3, 3, "is of epoch 2, but 1 is in force"),
     "rewards go back": (
         lambda log: log[7]["folded"].update(rewards=1),
         7, 7, "folded requests, rewards and controls go back, from 6, 3, 1 to 7, 1, 1"),
@@ -191,7 +191,7 @@ LATER_OFFENCES: dict[str, tuple[Callable[[Book], object], str]] = {
         "comes before chunk 1 of an epoch record"),
     "another number of rounds at the end": (
         lambda book: book.pretend(round=8).remove(),
-        "the pool is removed after 7 rounds, in the log are 8"),
+        "the pool is removed after 7 rounds, but the log has 8"),
     "a repeat with another arm": (
         lambda book: book.repeat(arm="bob"),
         "request 'tasks 5' was answered with arm 'cyd' in round 5, but its repeat says arm 'bob'"),

@@ -255,7 +255,7 @@ def test_a_damaged_file_is_refused(
     exported.write_bytes(data)
     code, said = refused(new, exported, capsys)
     assert code == 1
-    assert "damaged" in said or "no export" in said
+    assert "damaged" in said or "not an export" in said
 
 
 @pytest.mark.parametrize("lines", [0, 1, 2, 4])
@@ -266,7 +266,7 @@ def test_a_file_that_is_cut_off_is_refused(
     exported.write_bytes(b"".join(kept))
     code, said = refused(new, exported, capsys)
     assert code == 1
-    assert "cut off" in said or "no export" in said
+    assert "cut off" in said or "not an export" in said
 
 
 def test_lines_after_the_end_are_refused(

@@ -66,7 +66,7 @@ FORGED: dict[str, tuple[Callable[[Lines], object], str]] = {
     ),
     "clocks": (
         lambda lines: hosted(lines)["clocks"].pop(),
-        r"forged.ndjson:2: pool 'tasks': clocks must be 20.*got 19",
+        r"forged.ndjson:2: pool 'tasks': clocks must have 20.*got 19",
     ),
     "a clock of text": (
         lambda lines: hosted(lines).update(clocks=["soon"] * 20),
@@ -131,7 +131,7 @@ def test_json_that_is_nested_too_deeply_is_refused(
 ) -> None:
     deep = b'{"partition":0,"pool":{"tasks":' + b"[" * 200_000 + b"]" * 200_000 + b"}}"
     header = json.dumps(exported[0]).encode()
-    refuse(tmp_path, [header, deep], r"forged.ndjson:2: is damaged, or no export", capsys)
+    refuse(tmp_path, [header, deep], r"forged.ndjson:2: is damaged, or not an export", capsys)
 
 
 def test_a_snapshot_with_what_no_pool_can_be_is_refused_by_pool_and_key(
@@ -156,4 +156,4 @@ def test_a_snapshot_with_what_no_pool_can_be_is_refused_by_pool_and_key(
     database.close()
     assert site("inspect") == 70
     said = capsys.readouterr().err
-    assert "the snapshot holds what no pool can be: pool 'tasks': " in said
+    assert "the snapshot has a state that is not valid: pool 'tasks': " in said

@@ -89,7 +89,7 @@ def drop_tail(values: Values) -> None:
 FOUND: dict[str, tuple[Callable[[Values], None], str]] = {
     "arms swapped": (swap_equal_rounds, "the checkpoint at 32"),
     "an id changed": (rename_early, "the checkpoint at 32"),
-    "the last id changed": (rename_last, "the journal knows of"),
+    "the last id changed": (rename_last, "the journal covers"),
     "a tail dropped": (drop_tail, "10 at the end are missing"),
 }
 
@@ -118,7 +118,7 @@ def test_the_replay_finds_an_id_that_was_changed_in_input_and_output(
     requests.write([value.replace(was.encode(), b"somebody-else") for value in requests.values()])
     assert site("audit", "--replay") == 1
     said = capsys.readouterr().out
-    assert "the checkpoint at 64 knows of 64 with another chain: a record was changed" in said
+    assert "the checkpoint at 64 covers 64 with another chain: a record was changed" in said
     assert "assignments 0 @ 32" in said  # after the last checkpoint that is right
     assert "decided again, all" in said  # deciding again finds nothing
 

@@ -279,7 +279,7 @@ def test_names_of_parts_can_be_used_without_a_split_pool(tmp_path: Path) -> None
 def test_the_parts_of_a_pool_cannot_be_changed(tmp_path: Path, before: int, after: int) -> None:
     Site.made(tmp_path, TASKS.replace("parts = 4", f"parts = {before}")).serve()
     site = Site.made(tmp_path, TASKS.replace("parts = 4", f"parts = {after}"))
-    with pytest.raises(ConfigurationError, match="the parts of a pool cannot be changed"):
+    with pytest.raises(ConfigurationError, match="the number of a pool's parts cannot be changed"):
         site.serve()
 
 

@@ -69,7 +69,7 @@ def test_what_is_no_key_is_refused(site: Site, key: Path, text: bytes, capsys: C
     key.write_bytes(text)
     key.chmod(0o600)
     assert site("seal", "--key", str(key)) == 78
-    assert "is no Ed25519 key" in capsys.readouterr().err
+    assert "is not an Ed25519 key" in capsys.readouterr().err
     assert site("seal", "--key", str(key) + "?") == 2
 
 
@@ -172,7 +172,7 @@ def test_seals_of_another_key_or_forged_ones_are_refused(
     for text in ("{}", "not json", json.dumps({**seal, "version": 2})):
         seals.write_text(text)
         assert site("audit", "--verify-key", public, "--seal", str(seals)) == 1
-        assert "is no seal" in capsys.readouterr().err
+        assert "is not a seal" in capsys.readouterr().err
 
 
 def test_a_partition_without_a_seal_is_an_offence(

@@ -69,7 +69,7 @@ def test_another_number_of_partitions_is_refused_with_both_and_the_way_out(path:
     error = refused(path, partitions=8)
     assert isinstance(error, ConfigurationError)
     assert "has 2 partitions, but 8 are configured" in str(error)
-    assert "configure 2, or start a new file" in str(error)
+    assert "configure 2, or use a new file" in str(error)
     with SqliteClient(path) as client:
         assert client.partitions == 2
 
@@ -111,7 +111,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) ->
     path.write_text("buy milk\n" * 1_000)
     error = refused(path)
     assert isinstance(error, LogCorrupt)
-    assert "it is no log, or its beginning is damaged" in str(error)
+    assert "it is not a log, or its beginning is damaged" in str(error)
     assert path.read_text() == "buy milk\n" * 1_000
 
 
@@ -121,7 +121,7 @@ def test_a_newer_schema_is_left_to_the_newer_version(path: Path) -> None:
     newer.close()
     error = refused(path)
     assert isinstance(error, LogTooNew)
-    assert "schema 99, this version knows up to 1" in str(error)
+    assert "schema 99, this release knows up to 1" in str(error)
 
 
 def read_all(log: SqliteLog) -> None:

@@ -212,7 +212,7 @@ def test_a_state_that_breaks_the_invariant_is_refused_though_nobody_is_short_yet
     for column in ("pulls", "observed"):
         state["arms"][column] = [0, 0, 2]
     state["arms"]["base"] = [-1, -1, 0]  # both owed a half, and another half in the next slot
-    with pytest.raises(InvalidState, match="cannot be kept"):
+    with pytest.raises(InvalidState, match="cannot keep the bound"):
         Pool.from_state(state)
 
 

@@ -38,7 +38,7 @@ _elsewhere: Callable[[], Mapping[str, type[Learner]]] = dict
 
 
 def find_more(finder: Callable[[], Mapping[str, type[Learner]]]) -> None:
-    """Set the function that finds learners beyond the built-in ones. The core reads no disk."""
+    """Set the function that finds more learners than the built-in ones. The core reads no files."""
     global _elsewhere
     _elsewhere = finder
 
@@ -113,7 +113,7 @@ def _check_names(name: object, kind: type[Learner], parameters: Mapping[str, obj
     try:
         accepted = signature(kind).parameters.values()
     except ValueError:
-        return  # its parameters are not known
+        return  # Python cannot tell which parameters the constructor takes
     if any(each.kind is Parameter.VAR_KEYWORD for each in accepted):
         return
     known = [each.name for each in accepted]

@@ -1,4 +1,4 @@
-"""The stand-in for a learner of another package that cannot be made again."""
+"""The stand-in for a learner whose package is missing or broken."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,11 +7,11 @@ from fair_allocator.core.learners.base import Learner, Plain
 
 
 class Absent(Learner):
-    """A learner that cannot choose, and keeps the stored data of the learner it replaces.
+    """A learner that cannot choose, and keeps the stored data of the learner that it replaces.
 
-    The package of that learner may be missing or broken. The pool then decides without a learner,
-    and counts a fault each time. It stores the learner's name, parameters and state unchanged. When
-    the package works again, the next start brings the learner back.
+    It is used if the package of that learner is missing or broken. The pool then decides without a
+    learner, and counts a fault each time. The learner's name, parameters and state are stored
+    unchanged. When the package works again, the next start brings the learner back.
     """
 
     def __init__(self, stored: Mapping[str, Any], learned: Plain | None, reason: str) -> None:

@@ -2,7 +2,7 @@
 
 A learner proposes arms for the slots that fairness leaves free. The pool tells it of every pull,
 both its own and the forced ones. A learner reads the pool's counts in `Arms`, and stores only data
-that `Arms` does not have. Even if it is wrong, slow or malicious, no arm loses its share.
+that `Arms` does not have. Even if a learner is wrong, slow or malicious, no arm loses its share.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,16 +25,17 @@ Plain = Mapping[str, object]
 """Data made of None, bools, numbers, texts, lists and dicts only."""
 
 Choice = tuple[int, float | None]
-"""An arm's index and the probability with which it was chosen, None if that is not known.
+"""An arm's index, and the probability with which the arm was chosen (None if it is not known).
 
 If several arms are chosen, it is the probability that this arm is one of them.
 """
 
 Chosen = Any
-"""What a learner may return: a `Choice`, or only the index. All integer and float types will do."""
+"""What a learner may return: a `Choice`, or only the index. All integer and float types are fine.
+"""
 
 _REAL: Final[Any] = Real
-"""All real numbers, also numpy's. The annotation is Any because mypy cannot compare their types."""
+"""All real numbers, also those of numpy. It is Any, because mypy cannot compare their types."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -83,7 +84,7 @@ class Learner:
     draws: Draws
 
     def __init__(self) -> None:
-        # Needed so that it takes no arguments: a compiled class without a constructor takes any.
+        # This constructor refuses arguments. A compiled class without one would accept any.
         pass
 
     def parameters(self) -> Mapping[str, object]:
@@ -99,7 +100,9 @@ class Learner:
         self.draws = draws
 
     def reshape(self, arms: Arms, kept: Sequence[int | None]) -> None:  # noqa: ARG002
-        """Go on with other arms or quotas; ``kept[new]`` is the old index, None for a new arm.
+        """Go on with other arms or quotas.
+
+        ``kept[new]`` is the old index of the arm with the index `new`, or None for an added arm.
 
         Every arm is present until `present` is called for it.
         """
@@ -116,7 +119,7 @@ class Learner:
         raise NotImplementedError
 
     def choose_several(self, round: int, among: Among, count: int) -> Sequence[Chosen]:
-        """Choose `count` different arms of `among`, which has at least so many.
+        """Choose `count` different arms of `among`, which has at least this many.
 
         The probability in a choice is the probability that the arm is one of the chosen arms. If
         you do not override this method, it calls `choose` for one arm after the other.
@@ -130,7 +133,7 @@ class Learner:
         certain = True
         for _ in range(count):
             arm, propensity = _parts(self.choose(round, among))
-            # The probability is known only while this choice and all before it are certain.
+            # The probability is known only if this choice and all choices before it are certain.
             certain = bool(certain and propensity == 1)
             choices.append((arm, CERTAIN if certain else None))
             among = among.without([arm])
@@ -146,7 +149,7 @@ class Learner:
         if arm in least:
             least.remove(arm)
             if propensity != 1:
-                propensity = None  # the arm could also have come in by filling up
+                propensity = None  # unknown: filling up could also have chosen this arm
         else:
             least.pop()
         return [(arm, propensity), *((other, None) for other in least)]

@@ -20,10 +20,10 @@ _NOW, _NEVER = 0, 1
 class EpsilonGreedy(Watcher):
     """Choose a random arm with probability epsilon, otherwise the arm with the largest mean.
 
-    An arm without observed or pending rewards always comes first. Otherwise the mean is over the
-    observed rewards. It is 1 if rewards are pending and none was observed. Ties go to the arm with
-    the fewest rewards, observed or pending, and then to the lowest index. So arms take turns until
-    the first rewards arrive.
+    An arm without observed or pending rewards always comes first. The mean of any other arm is over
+    its observed rewards; it is 1 if all its rewards are pending. Ties go to the arm with the fewest
+    rewards, observed or pending, and then to the lowest index. So arms take turns until the first
+    rewards arrive.
 
     If several arms are wanted, it chooses a random set with probability epsilon. Otherwise it
     chooses arms without any rewards first, then the arms with the largest means.
@@ -53,7 +53,7 @@ class EpsilonGreedy(Watcher):
         self._changed: set[int] = set()
 
     def _duel(self, low: int, high: int, x: int) -> tuple[int, int]:  # noqa: ARG002
-        """Compare two means. The result holds until something happens to one of the arms."""
+        """Compare two means. The result holds until one of the arms gets a pull or a reward."""
         low_mean, low_count = self._known[low]
         high_mean, high_count = self._known[high]
         if high_mean > low_mean or (high_mean == low_mean and high_count < low_count):
@@ -72,7 +72,7 @@ class EpsilonGreedy(Watcher):
         self._changed.clear()
 
     def present(self, arm: int, here: bool) -> None:
-        # An away arm leaves the tree when it comes up in a search. This brings it back.
+        # A search takes away arms out of the tree. Put an arm back in when it returns.
         if here:
             self._unknown.back(arm)
             self._changed.add(arm)

@@ -20,7 +20,7 @@ def known(arms: Arms, arm: int) -> tuple[float, int]:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Watcher(Learner):
-    """A learner that looks at an arm again whenever something has happened to it."""
+    """A learner that calls `_look` for an arm after each pull, reward or expiry of this arm."""
 
     def _look(self, arm: int) -> None:
         raise NotImplementedError
@@ -39,9 +39,9 @@ class Watcher(Learner):
 class LeastPulled:
     """The arms for which `_holds` is true, least pulled first; ties go to the lowest index.
 
-    An entry has the pulls that the arm had when it was added. Outdated entries are dropped when
-    they come up. So call `add` again after each pull. If an away arm comes up, it is set aside, and
-    `back` adds it again.
+    An entry has the pulls that the arm had when it was added. So call `add` again after each pull.
+    A search drops the outdated entries that it meets. It sets aside the away arms that it meets,
+    and `back` adds them again.
 
     An entry of the heap is one integer, ``pulls * size + arm``.
     """
@@ -73,7 +73,7 @@ class LeastPulled:
             self.add(arm)
 
     def first(self) -> int | None:
-        """Return the first arm, None if there is none."""
+        """Return the first arm, or None if there is none."""
         while self.heap:
             entry = self.heap[0]
             arm = entry % self._size

@@ -14,14 +14,14 @@ _MIX, _ANY, _BY_WEIGHT = 0, 1, 2
 """Purposes of the draws."""
 
 _LARGE, _LEAST = 2.0**500, 2.0**-1000
-"""If a weight exceeds the first number, all are divided by it. No weight gets below the second."""
+"""If a weight exceeds `_LARGE`, all are divided by `_LARGE`; none gets smaller than `_LEAST`."""
 
 
 class SumTree:
     """Weights of items. Drawing an item by weight, or changing a weight, takes log2(k) steps.
 
-    Every inner node is always the sum of its two children. So a tree that is made again from its
-    weights is the same to the last bit.
+    Every inner node is always the sum of its two children. So a tree that is made again from the
+    same weights is the same to the last bit.
 
     >>> tree = SumTree([1.0, 0.0, 3.0])
     >>> tree.total, tree.at(0.2), tree.at(0.3)
@@ -64,14 +64,14 @@ class SumTree:
         rest = part * sums[1]
         while node < self._leaves:
             node *= 2
-            # Rounding may leave a little too much. Even then, never go where the weight is 0.
+            # Rounding may make `rest` a little too large. Even so, never enter a part of weight 0.
             if rest >= sums[node] and sums[node + 1]:
                 rest -= sums[node]
                 node += 1
         return node - self._leaves
 
     def above(self, weight: float) -> int | None:
-        """Return the first item of at least this weight, None if there is none."""
+        """Return the first item of at least this weight, or None if there is none."""
         sums, nodes = self._sums, [1]
         while nodes:
             node = nodes.pop()
@@ -84,12 +84,12 @@ class SumTree:
     def take_large(self, count: int) -> dict[int, float]:
         """Take out the items whose part of the total is at least ``1 / count``.
 
-        Each item taken lowers `count` by 1, and the test is repeated with the new total. Return the
-        weights of at most ``count - 1`` items. Every item that is left is then less than
-        ``1 / count`` of the total, with the lowered `count`.
+        Each item that is taken lowers `count` by 1, and the test is repeated with the new total. At
+        the end, every item that is left is less than ``1 / count`` of the total, with the lowered
+        `count`. Return the weights of the items taken, at most ``count - 1`` of them.
         """
         taken: dict[int, float] = {}
-        # The margin is a little more than rounding, so that two steps never meet the same item.
+        # The margin is a little more than the rounding error.
         while count > 1 and (item := self.above(self.total / count * (1.0 - 1e-9))) is not None:
             taken[item] = self[item]
             self[item] = 0.0
@@ -100,19 +100,19 @@ class SumTree:
 class EXP3(Learner):
     """Choose a random arm with probability gamma, otherwise an arm in proportion to the weights.
 
-    A reward x multiplies its arm's weight by ``exp(gamma x / (p k))``. Here p is the probability
-    with which this pull was chosen. So a late reward counts as much as an early one. A forced pull
-    has p = 1, and so has a pull by another learner that gave no probability. An arm that joins gets
-    the mean weight of the arms that stay.
+    A reward x multiplies its arm's weight by ``exp(gamma x / (p k))``. Here k is the number of
+    arms, and p is the probability with which this pull was chosen, so a late reward counts as much
+    as an early one. A forced pull has p = 1, and so has a pull by another learner that gave no
+    probability. An arm that joins gets the mean weight of the arms that stay.
 
     If m of n arms are wanted, it follows EXP3.M (Uchiya, Nakamura and Kudo, "Algorithms for
     adversarial bandit problems with multiple plays", 2010). With probability gamma it chooses any m
     arms. Otherwise it chooses m arms by weight. An arm with 1/m of the weights or more is then
-    certain, and the other arms share the rest by systematic sampling (Madow, 1949). This puts the
-    arms side by side on a line, each as long as its probability. It draws one random number u in
-    [0, 1), and chooses the arms at the points u, u + 1, u + 2 and so on. So the probability p of
-    each arm is exact. The paper differs in two points: it includes exploration when it decides
-    which arms are certain, and its exponent is m times as large.
+    certain. The remaining choices are made by systematic sampling (Madow, 1949): the other arms lie
+    side by side on a line, each as long as its probability. One random number u in [0, 1) is drawn,
+    and the arms at the points u, u + 1, u + 2 and so on are chosen. So the probability p of each
+    arm is exact. The paper differs in two points: it includes exploration when it decides which
+    arms are certain, and its exponent is m times as large.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ class EXP3(Learner):
         return choices
 
     def _draw(self, tree: SumTree, among: Among, count: int, round: int) -> list[Choice]:
-        """Draw arms by the weights in `tree`, where arms outside of `among` have weight 0."""
+        """Draw arms by the weights in `tree`, in which arms outside of `among` have weight 0."""
         draws, certain = self.draws, tree.take_large(count)
         rest = count - len(certain)
         if draws.uniform(round, _MIX) < self.gamma:

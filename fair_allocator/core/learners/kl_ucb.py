@@ -13,7 +13,7 @@ from fair_allocator.core.learners.estimates import Unknown, Watcher, known
 from fair_allocator.core.learners.largest import Floats, largest
 
 _STEPS = 5
-"""So many Newton steps are exact up to rounding for all inputs (tests/unit/test_learners.py)."""
+"""This many Newton steps are exact up to rounding for all inputs (tests/unit/test_learners.py)."""
 
 _LEAST, _MOST = 1e-300, 1.0 - 2.0**-53
 """Limits for the means. They move 0 and 1 by less than rounding, to avoid a division by zero."""
@@ -44,10 +44,10 @@ def kl_upper(mean: Floats, budget: Floats) -> Floats:
 class KLUCB(Watcher):
     """Choose the arm with the largest q for which ``n kl(mean, q) <= ln t``.
 
-    An arm without observed or pending rewards comes first. Otherwise the mean is over the observed
-    rewards, and it is 1 if rewards are pending and none was observed. ``n`` counts observed and
-    pending rewards. Ties go to the smallest ``n``, then to the lowest index. An arm of mean 1 has q
-    = 1, even after many pulls. So the arms take turns until the first rewards arrive.
+    An arm without observed or pending rewards comes first. The mean of any other arm is over its
+    observed rewards; it is 1 if all its rewards are pending. ``n`` counts observed and pending
+    rewards. Ties go to the smallest ``n``, then to the lowest index. An arm of mean 1 has q = 1,
+    even after many pulls. So the arms take turns until the first rewards arrive.
 
     If several arms are wanted, it chooses the first ones in the same order.
     """

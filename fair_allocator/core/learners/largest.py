@@ -1,4 +1,4 @@
-"""The largest of many scores, for the learners that compute all scores with numpy."""
+"""Find the largest of many scores, for learners that compute all scores with numpy."""
 
 import numpy as np
 import numpy.typing as npt

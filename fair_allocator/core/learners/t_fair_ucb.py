@@ -30,12 +30,12 @@ class Lacking(LeastPulled):
 class TFairUCB(UCB1):
     """Choose every arm ``max(1, floor(quota * horizon))`` times, in turns; then choose as `UCB1`.
 
-    If several arms are wanted, it chooses arms that lack pulls, those with the fewest pulls first.
-    After them it chooses as UCB1 does.
+    If several arms are wanted, it first chooses arms that still need pulls, those with the fewest
+    pulls first. For the rest, it chooses as UCB1 does.
 
-    The shares are reached at the horizon and not before. So this is for simulation with rule
-    "none". In the first part, delayed rewards play no role, because only pulls count. A change of
-    arms or quotas computes the needed pulls again, and earlier pulls count towards them.
+    The shares are reached at the horizon and not before. So this learner is for simulation with
+    rule "none". In the first part, delayed rewards play no role, because only pulls count. After a
+    change of arms or quotas, the needed pulls are computed again, and earlier pulls count.
 
     Parameters
     ----------

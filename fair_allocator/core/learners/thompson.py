@@ -23,10 +23,10 @@ class Thompson(Learner):
     The belief of an arm is ``Beta(1 + successes, 1 + failures)``. If several arms are wanted, it
     chooses those with the largest numbers.
 
-    A reward x in [0, 1] is a success with probability x. The coin for this depends only on the
-    round of the assignment, so rewards may come in any order. All arms of one round share its coin.
-    Pending rewards do not count. If it takes over from another learner, it counts the rewards so
-    far as fractions of successes.
+    A reward x in [0, 1] is a success with probability x. A random number decides this. It depends
+    only on the round of the assignment, so rewards may come in any order. All arms of one round
+    share this number. Pending rewards do not count. If Thompson takes over from another learner, it
+    counts each earlier reward x as the fraction x of a success.
 
     The probability of a choice has no closed form, so its propensity is None.
     """

@@ -1,7 +1,7 @@
 """TSCSF-B (Huang, Xu, Hu, Wang and Pan, 2020).
 
-"Thompson sampling for combinatorial semi-bandits with sleeping arms and long-term fairness
-constraints".
+The paper is "Thompson sampling for combinatorial semi-bandits with sleeping arms and long-term
+fairness constraints".
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ class TSCSFB(Thompson):
 
     The belief is ``Beta(1 + successes, 1 + failures)``. Q is the arm's queue of unserved quota, as
     in LFG. The queue grows by the quota at every pull of any arm, also while its own arm is away.
-    It shrinks by 1 at a pull of its own arm, but never below 0. If several arms are wanted, it
-    chooses those with the largest values.
+    The queue shrinks by 1 at a pull of its own arm, but never below 0. If several arms are wanted,
+    the learner chooses those with the largest values.
 
     The learner alone is fair only in the long run. So it is a baseline for simulation with rule
     "none". Under another rule, its queues also count forced pulls.

@@ -16,21 +16,21 @@ _MARGIN: Final = 1e-14
 """More than the rounding error in the difference of two indices, which are each below 11."""
 
 _UNKNOWN: Final = 2.0**52
-"""More than any index. An arm without rewards has this index, minus its pulls."""
+"""A number above every index. An arm without rewards gets this number minus its pulls as index."""
 
 FEW: Final = 32
-"""In a pool of at most this many arms, looking at all of them finds several arms fastest."""
+"""In a pool of at most this many arms, several arms are found fastest by looking at all arms."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class UCB1(Learner):
     """Choose the arm with the largest index ``mean + sqrt(2 ln t / n)``.
 
-    Ties go to the lowest index. The mean is over the observed rewards, and ``n`` counts observed
-    and pending rewards. So an arm is not chosen again and again while its rewards are pending. If
-    rewards are pending and none was observed, the mean is 1. An arm without observed or pending
-    rewards comes first. If several arms are wanted, it chooses such arms first, and then those with
-    the largest indices.
+    Ties go to the arm that comes first in the pool. The mean is over the observed rewards, and
+    ``n`` counts observed and pending rewards. So an arm is not chosen again and again while its
+    rewards are pending. The mean is 1 if all rewards of an arm are pending. An arm without observed
+    or pending rewards comes first. If several arms are wanted, the learner chooses such arms first,
+    and then those with the largest indices.
 
     With ``s = sqrt(2 ln t)``, every index is a line over s with the slope ``1 / sqrt(n)``. A round
     changes only one line. So a kinetic tournament finds the largest index fast.
@@ -43,8 +43,8 @@ class UCB1(Learner):
         super().begin(arms, draws)
         self._unknown = Unknown(arms)
         self._tree: LineTournament | None = None
-        # Changes of an arm between two choices are handled once, at the next choice. Without a
-        # tree only an expired reward counts: the arm may have no rewards again.
+        # The arms that changed since the last choice; the next choice handles each of them once.
+        # While there is no tree, only expired rewards matter: the arm may have no rewards again.
         self._changed: set[int] = set()
 
     def choose(self, round: int, among: Among | None = None) -> Choice:
@@ -152,7 +152,7 @@ class UCB1(Learner):
                 best.pop()
                 ranks.pop()
             place, end = 0, len(ranks)
-            while place < end:  # as `bisect_right`, which compiled code calls slowly
+            while place < end:  # the same as `bisect_right`, whose call is slow in compiled code
                 middle = (place + end) >> 1
                 if rank < ranks[middle]:
                     end = middle
@@ -163,7 +163,7 @@ class UCB1(Learner):
         return best
 
     def present(self, arm: int, here: bool) -> None:
-        # An away arm leaves the tree when it comes up in a search. This brings it back.
+        # A search takes away arms out of the tree. Put an arm back in when it returns.
         if here:
             self._unknown.back(arm)
             if self._tree is not None and (self.arms.observed[arm] or self.arms.pending[arm]):

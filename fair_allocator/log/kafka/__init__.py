@@ -1,4 +1,4 @@
-"""The log on Kafka: one set of rules over two client libraries."""
+"""The log on Kafka: the same rules for two client libraries (see `driver`)."""
 
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.log.kafka.client import KafkaClient

@@ -2,13 +2,13 @@
 
 A commit first writes all that it will publish to the journal of each partition, in frames (see
 `frames`). The broker acknowledges each frame with its offset. If every frame lies *at its expected
-offset*, nobody claimed the partition before the commit was complete. Then the commit counts for
-ever.
-Only then are its outputs published. The next commit begins when the broker has acknowledged them.
-So the next owner has at most one commit to publish again.
+offset*, no other instance claimed the partition before the commit was complete. Then the commit is
+final, and its outputs are published. The next commit begins when the broker has acknowledged these
+outputs. So a new owner has at most one commit to publish again.
 
-The group's positions are stored from time to time, for tools that watch the lag. They also say up
-to where everything is published. If they differ from the journal, the journal counts.
+The group's positions are stored from time to time, for tools that watch the lag. They also tell up
+to which commit everything is published. If these positions differ from those in the journal, the
+journal counts.
 """
 
 import logging
@@ -64,7 +64,7 @@ class AtLeastOnce(Commits):
         try:
             committed, end = self._claim(self._connected(), partition)
         except DriverError:
-            self.drop()  # some clients do not recover from an outage
+            self.drop()  # some clients do not recover after an outage
             raise
         self.journal_ends[partition] = end
         # Store before the first commit, so that the other mode can see that this one was used.
@@ -77,7 +77,8 @@ class AtLeastOnce(Commits):
         self.recall(partition)
 
     def journal_end(self, partition: int, end: int) -> int:  # noqa: ARG002
-        # Leave out what others wrote since the claim: if they did, no commit here will succeed.
+        # Leave out records that others wrote after our claim. If there are any, every commit of
+        # this instance will fail.
         return self.journal_ends[partition]
 
     def write(self, outgoing: Sequence[Outgoing], after: Mapping[int, Committed]) -> list[int]:
@@ -87,9 +88,8 @@ class AtLeastOnce(Commits):
             self.ahead or outgoing or any(self.known.get(p) != each for p, each in after.items())
         )
         if not changes or began - self._polled_at > self._patience:
-            # After such a long silence the group may have evicted us. Then this store fails.
-            # Without it, our frames would be void, but the owner would have to restore because of
-            # them.
+            # After such a long silence the group may have evicted us. Then this store fails before
+            # we write frames. The frames would be void, but would force the new owner to restore.
             self.store_now(wait=True)
         if not changes:
             return []
@@ -99,9 +99,9 @@ class AtLeastOnce(Commits):
         journaled = self._write_ahead(writer, everything, after)
         took = time.monotonic() - began
         if took > self._patience:
-            # Another owner may have published this commit from the journal and gone on to the next.
-            # Our copies would be the same, but late.
-            raise DriverError(f"it took {took:.1f} s to write it to the journal")
+            # Another owner may have published this commit from the journal and begun the next one.
+            # Our copies would be the same, but would come after it.
+            raise DriverError(f"writing to the journal took {took:.1f} s, which is too long")
         public = [record for record in everything if record.topic != JOURNAL]
         published = iter(writer.append(public) if public else ())
         self._unpublished.difference_update(after)
@@ -116,7 +116,7 @@ class AtLeastOnce(Commits):
     def _write_ahead(
         self, writer: Writer, outgoing: Sequence[Outgoing], after: Mapping[int, Committed]
     ) -> dict[int, range]:
-        """Write a commit to the journals; return where the shards' own records lie."""
+        """Write a commit to the journals; return the offsets of the shards' own records."""
         parts: dict[int, list[Outgoing]] = {partition: [] for partition in after}
         for record in outgoing:
             parts[record.partition].append(record)
@@ -138,8 +138,8 @@ class AtLeastOnce(Commits):
                 {f.partition for f, at, to in zip(frames, given, wanted, strict=True) if at != to}
             )
             raise DriverError(
-                f"another writes to the journal of partitions {overtaken}: what was written there "
-                "is void"
+                f"another instance writes to the journal of partitions {overtaken}: the records of "
+                "this commit there are void"
             )
         return own
 
@@ -155,7 +155,7 @@ class AtLeastOnce(Commits):
                 self.store_now(wait=False)
 
     def store_now(self, *, wait: bool) -> None:
-        # Store all of it: earlier stores without waiting may not have arrived.
+        # Store the positions of all partitions: an earlier store without waiting may be lost.
         self._store(self.known, wait=wait)
         self._unstored, self._stored_at = False, time.monotonic()
 
@@ -172,8 +172,8 @@ class AtLeastOnce(Commits):
                 self.recall(partition)
             except (DriverError, LogError) as error:
                 logger.warning(
-                    "partition %d: what its last commit decided may not be published before it is "
-                    "served again: %s",
+                    "partition %d: the decisions of its last commit may stay unpublished until the "
+                    "partition is served again: %s",
                     partition,
                     error,
                 )

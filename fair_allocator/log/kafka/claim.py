@@ -1,4 +1,4 @@
-"""Taking over a partition that was served in the mode "at_least_once"."""
+"""Take over a partition that was served in the mode "at_least_once"."""
 
 import logging
 from collections.abc import Mapping
@@ -23,9 +23,9 @@ def claim(
 ) -> tuple[Committed, int]:
     """Make later journal records of former owners void; publish the partition's last commit again.
 
-    Only the last commit can be unpublished, since the next one begins after its publication. This
-    publishes it again, with `mark`, unless the group's positions (`stored`) say that it was
-    published.
+    Only the last commit can be unpublished, since the next one begins after its publication. The
+    last commit is published again, with `mark`, unless the group's positions (`stored`) say that it
+    was published.
 
     Returns
     -------
@@ -41,14 +41,17 @@ def claim(
     try:
         last = last_commit(scanner.scan(place, start, offset), start)
     except OffsetGone as error:
-        # A new owner has taken the partition over and trims it: the next poll tells us of the loss.
-        raise LogUnavailable(f"partition {partition}: trimmed by another: {error}") from error
+        # A new owner has taken the partition and trims the journal. The next poll says that we lost
+        # the partition.
+        raise LogUnavailable(
+            f"partition {partition}: another instance trimmed the journal: {error}"
+        ) from error
     if last is not None:
         committed = last.committed
         if last.publication:
             writer.append([r._replace(value=mark(r.value)) for r in last.publication])
             logger.info(
-                "partition %d: %d records published again, of a commit that may not have been",
+                "partition %d: published %d records of the last commit, perhaps a second time",
                 partition,
                 len(last.publication),
             )

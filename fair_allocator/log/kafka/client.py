@@ -65,7 +65,7 @@ class KafkaClient(LogClient):
         try:
             return self._writer.append(records)
         except DriverError:
-            # Some writers do not recover from an outage: the next append opens a new one.
+            # Some writers do not recover after an outage, so the next append opens a new one.
             self._close_writer()
             raise
 
@@ -75,7 +75,7 @@ class KafkaClient(LogClient):
             writer.close()
 
     def _append_atomically(self, records: list[Appended]) -> list[int]:
-        # A unique id: it serves this one transaction, and no later writer has to fence it.
+        # A unique id, because the writer makes only this transaction and no later one replaces it.
         with closing(self._driver.transactions(f"{self._settings.group}-{uuid4()}")) as writer:
             return commit(writer, records, {}, None)
 

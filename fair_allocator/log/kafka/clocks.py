@@ -1,4 +1,4 @@
-"""Logs an error if this machine's clock is behind the brokers' clocks."""
+"""Log an error if this machine's clock is behind the brokers' clocks."""
 
 import logging
 import time
@@ -10,17 +10,17 @@ from fair_allocator.log.base import Record
 logger = logging.getLogger(__name__)
 
 APART_SECONDS: Final = 30.0
-"""A larger difference of clocks is logged. It is the default of `limits.clock_skew_seconds`."""
+"""A larger difference of the clocks is logged. It is the default of `limits.clock_skew_seconds`."""
 
 TELL_SECONDS: Final = 60.0
 """How often the difference is logged."""
 
 
 class Clocks:
-    """Compares this machine's clock with the brokers': records in `stamped` have the brokers' time.
+    """Compares this machine's clock with the brokers' clocks.
 
-    A broker gives a record its time when it appends it. So if that time is in the future here, the
-    clocks differ, and this is not the fault of a producer.
+    In the topics `stamped`, the broker sets the time of a record when it appends the record. So if
+    that time is in the future here, the clocks differ, and this is not the fault of a producer.
     """
 
     def __init__(
@@ -41,8 +41,8 @@ class Clocks:
         if ahead > APART_SECONDS and self._monotonic() >= self._tell_at:
             self._tell_at = self._monotonic() + TELL_SECONDS
             logger.error(
-                "this machine's clock is %.0f s behind the brokers', which give the inputs their "
-                "time: set it, or theirs. Producers are not to blame for dead letters with the "
-                "reason from-the-future; replay them when the clocks agree",
+                "this machine's clock is %.0f s behind the brokers' clocks, which set the time of "
+                "the inputs: correct the clock that is wrong. Producers are not to blame for dead "
+                "letters with the reason from-the-future; replay them when the clocks agree",
                 ahead,
             )

@@ -28,23 +28,24 @@ class Commits(ABC):
     Attributes
     ----------
     group
-        This instance's member of the group, set as soon as there is one.
+        This instance's connection as a member of the group. It is set once the member exists.
     membership
-        Proof of membership in the generation that assigned the partitions; None if there is none.
+        Proof of membership in the group when it assigned the partitions; None if there is none.
     is_joining
         True during a rebalance: the member id may have changed.
     is_replaced
-        True once another process has this instance's place: an open transaction may belong to it.
+        True once another process has this instance's place in the group. An open transaction may
+        then belong to that process.
     known
         What was last committed for a partition, if that is certain.
     journal_ends
-        Where a partition's journal ends, provided that nobody else writes to it.
+        The end of a partition's journal. It is right unless another instance writes to the journal.
     passed
         Ranges after the committed positions in which there was nothing to read (see `positions`).
     ahead
         The records that were sent ahead of the next commit.
     mark
-        Marks the value of a record that is published again.
+        The function that marks the value of a record that is published again.
     ids
         The ids of the topics, which every commit notes (see `identity`).
     """
@@ -88,12 +89,12 @@ class Commits(ABC):
     def write(self, outgoing: Sequence[Outgoing], after: Mapping[int, Committed]) -> list[int]:
         """Commit the records sent ahead, then `outgoing`, and the positions and hints in `after`.
 
-        Returns the offsets of `outgoing`.
+        Return the offsets of `outgoing`.
         """
 
     @abstractmethod
     def explained(self, error: Exception) -> str:
-        """Return a likely reason for a failed commit, in words."""
+        """Return a message with the likely reason for a failed commit."""
 
     @abstractmethod
     def publish_rest(self) -> None:
@@ -109,10 +110,10 @@ class Commits(ABC):
 
     @abstractmethod
     def store_now(self, *, wait: bool) -> None:
-        """Store the positions now, before partitions may leave or the journal is trimmed."""
+        """Store the positions now: partitions may be lost soon, or the journal will be trimmed."""
 
     def send_ahead(self, outgoing: Sequence[Outgoing]) -> None:
-        """Accept records ahead of the next commit."""
+        """Accept records that belong to the next commit."""
         self.ahead += outgoing
 
     def after(
@@ -131,9 +132,9 @@ class Commits(ABC):
         return after
 
     def pass_over(self, positions: dict[Place, int]) -> set[int]:
-        """Move positions past hidden records, if everything read before is committed.
+        """Move positions past offsets that readers never see, if all records before are committed.
 
-        Returns the partitions for which the next commit has something new to store.
+        Return the partitions whose new positions the next commit has to store.
         """
         passed = {}
         for place, position in positions.items():
@@ -160,15 +161,15 @@ class Commits(ABC):
     def _to_store(
         self, committed: Mapping[int, Committed], published: Mapping[int, int] | None = None
     ) -> dict[Place, Stored]:
-        """Return the positions and metadata that the group has to store for partitions."""
+        """Return the positions and the metadata that the group has to store for some partitions."""
         positions = to_store(committed, self._partitions, self.passed, published or {})
         return positions | to_note(self.ids, committed, self.journal_ends)
 
     def prove_place(self, partition: int) -> dict[Place, Stored]:
-        """Fail if the group has evicted or replaced this instance; return what it has stored.
+        """Fail if the group has evicted or replaced this instance; return what the group stored.
 
-        It stores the same positions again. That changes nothing, and the group accepts it only from
-        the current member.
+        This stores the same positions again. Nothing changes, but the group accepts positions only
+        from the current member.
         """
         stored = self._stored(partition)
         if stored:
@@ -177,16 +178,16 @@ class Commits(ABC):
 
     def _claim(self, writer: Writer, partition: int) -> tuple[Committed, int]:
         """Take over a partition that was served in the mode "at_least_once" (see `claim`)."""
-        # The claim of an evicted instance would do no harm, but the owner would have to restore.
+        # Check this first: the claim of an evicted instance would force the owner to restore.
         stored = self.prove_place(partition)
         return claim(writer, self._scanner, self._settings.instance, partition, stored, self.mark)
 
     def _store_outside(self, stored: Mapping[Place, Stored], *, wait: bool) -> None:
         """Let the group store positions outside of any transaction."""
         if self.is_joining:
-            # We may have joined again: some clients break when the group refuses their old
-            # membership.
-            raise DriverError(f"group {self._settings.group!r} is being rearranged")
+            # The group may have a new member id for us, and would refuse the old proof. Some
+            # clients break when that happens.
+            raise DriverError(f"group {self._settings.group!r} is in a rebalance")
         self.group.store(stored, wait=wait)
 
     def forget(self, partitions: Collection[int]) -> None:
@@ -207,5 +208,5 @@ class Commits(ABC):
 
     def _proof(self) -> Membership:
         if self.membership is None:
-            raise DriverError(f"this instance is no member of group {self._settings.group!r} now")
+            raise DriverError(f"this instance is not in group {self._settings.group!r} now")
         return self.membership

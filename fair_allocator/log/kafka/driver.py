@@ -1,8 +1,9 @@
 """The interface below the Kafka log: what it needs from a client library.
 
 There is one adapter for each library. Adapters use our names of topics and times in seconds, and
-raise only the errors below. They make no decisions: the log decides what to commit when, and what
-to do after an error.
+raise only the errors below. They make no decisions: the log decides when to commit what, and what
+to do after an error. A *place* is a topic and a partition. A *position* is the offset of the next
+record there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,8 +18,8 @@ REQUEST_BYTES: Final = RECORD_BYTES + 48_576
 
 READ_BYTES: Final = 4 * 2**20
 POLL_BYTES: Final = 2**19
-"""Most bytes to fetch of a partition at once. Inputs fetch less, so that a flood in one of them
-does not delay the others for long."""
+"""The most bytes to fetch from a partition at once. From an input we fetch less, so that many
+records in one input do not delay the others for long."""
 
 READ_WAIT_MS: Final = 3
 POLL_WAIT_MS: Final = 100
@@ -36,7 +37,7 @@ Membership = Any
 
 
 def headers_of(found: Iterable[tuple[str, bytes | None]]) -> Headers:
-    """Return the headers that a client read; those without a value are dropped."""
+    """Return the headers that a client read, without those that have no value."""
     return tuple((name, value) for name, value in found if value is not None)
 
 
@@ -54,11 +55,11 @@ class Unreachable(DriverError):
 
 
 class NotPermitted(DriverError):
-    """The user lacks a right."""
+    """The user does not have a right that the call needs."""
 
 
 class PositionGone(DriverError):
-    """A position is no longer in the log, or not yet."""
+    """A position that the log does not have any more, or does not have yet."""
 
 
 class InstanceFenced(DriverError):
@@ -66,7 +67,7 @@ class InstanceFenced(DriverError):
 
 
 class WriterFenced(DriverError):
-    """Another process writes under the same transactional id, or the broker gave the writer up."""
+    """Another process uses the same transactional id, or the broker has closed this writer."""
 
 
 class Edge(Enum):
@@ -85,7 +86,7 @@ class Stored(NamedTuple):
 
 
 class NewTopic(NamedTuple):
-    """A topic to be made; a `replication` of -1 is the cluster's default."""
+    """A topic that is to be made. If `replication` is -1, the cluster's default is used."""
 
     partitions: int
     replication: int
@@ -111,19 +112,20 @@ class Appended(NamedTuple):
 
 
 class GroupListener(Protocol):
-    """Receives the decisions of the group, during `GroupReader.poll`. It must not raise."""
+    """Hears what the group decides, during `GroupReader.poll`. Its methods must not raise."""
 
     def revoking(self) -> None:
-        """Prepare to give up all places, though some may come back; commits still work."""
+        """Prepare to lose all places; some of them may be assigned again. Commits still work."""
 
     def assigned(self, places: Sequence[Place], proof: Membership | None) -> None:
-        """Own exactly these places from now on; they are paused.
+        """Own exactly these places from now on. They are paused until `GroupReader.seek`.
 
-        `proof` belongs to the generation that assigned them; None if that is already over.
+        `proof` is the proof of membership in the generation that assigned them. It is None if that
+        generation is already over.
         """
 
     def evicted(self) -> None:
-        """Own nothing any more; no commit can succeed."""
+        """Own no places from now on; no commit can succeed."""
 
 
 class Admin(Protocol):
@@ -139,13 +141,13 @@ class Admin(Protocol):
         """Return all settings of some topics."""
 
     def create(self, topics: Mapping[str, NewTopic]) -> set[str]:
-        """Make topics, and wait until all of them can be used; return which were made.
+        """Make topics, and wait until all of them can be used; return those that this call made.
 
-        Somebody else has made the others in the meantime, perhaps with other settings.
+        The other topics existed already, perhaps with other settings.
         """
 
     def offsets(self, places: Sequence[Place], edge: Edge) -> dict[Place, int]:
-        """Return where partitions start or end."""
+        """Return the offset at which each place starts or ends, as `edge` says."""
 
     def delete_before(self, offsets: Mapping[Place, int]) -> None:
         """Delete the records below these positions."""
@@ -154,63 +156,64 @@ class Admin(Protocol):
         """Return what the group has committed, without joining the group and without waiting."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class Reader(Protocol):
-    """Reads committed records of one place after another, as a member of no group."""
+    """Reads committed records of one place after another, without joining a group."""
 
     def read(
         self, place: Place, start: int, limit: int, timeout: float
     ) -> tuple[list[Record], int]:
         """Return at most `limit` records from a position on, and the position after them.
 
-        That position is also past what readers never see: aborted records and control records.
-        Without a record, it waits no longer than `timeout`.
+        That position is also past aborted records and control records, which readers never see. If
+        there is no record, the call returns after `timeout`.
         """
 
     def rest(self) -> None:
-        """Fetch nothing until the next read."""
+        """Fetch no more records in advance until the next read."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class Tailer(Protocol):
-    """Reads committed records of many places as they come, as a member of no group."""
+    """Reads committed records of many places as they come, without joining a group."""
 
     def poll(self, timeout: float, limit: int) -> list[list[Record]]:
         """Return blocks of records, each of one place, as soon as there are any."""
 
     def position(self, place: Place) -> int:
-        """Return the position of what is read next, past what is not for readers."""
+        """Return the position of the next record to read, past entries that readers never see."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class GroupReader(Protocol):
     """A member of the group that reads the inputs."""
 
     def poll(self, timeout: float, limit: int) -> list[list[Record]]:
-        """Return blocks of records, each of one place; the listener hears of decisions first.
+        """Return blocks of records, each of one place.
 
-        A call that tells the listener of an assignment returns no records.
+        The listener is told of the group's decisions first. A call that tells it of an assignment
+        returns no records.
         """
 
     def seek(self, positions: Mapping[Place, int]) -> None:
-        """Read places from these positions on, paused or not."""
+        """Read places from these positions on; resume those that are paused."""
 
     def pause(self, places: Sequence[Place]) -> None:
-        """Read nothing of these places until they are sought."""
+        """Read no records of these places until the next `seek`."""
 
     def position(self, place: Place) -> int:
-        """Return the position of what is read next, past what is not for readers."""
+        """Return the position of the next record to read, past entries that readers never see."""
 
     def stored(self, places: Sequence[Place]) -> dict[Place, Stored]:
         """Return what the group has committed; wait for transactions that may change it.
 
-        Raises `Unreachable` after `request_seconds`, also if such a transaction is still open.
+        Raise `Unreachable` after `request_seconds`, even if such a transaction is still open.
         """
 
     def store(self, stored: Mapping[Place, Stored], *, wait: bool) -> None:
@@ -233,12 +236,12 @@ class Transactions(Protocol):
         """Begin a transaction."""
 
     def send(self, records: Sequence[Outgoing]) -> None:
-        """Send records without waiting; `write` waits for them, and `end` fails if one failed."""
+        """Send records without waiting. `write` waits for them; `end` fails if one got lost."""
 
     def write(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
         """Write records, wait until each of them is written, and return their offsets.
 
-        Raises if a single one is not: a transaction could still commit without it.
+        Raise an error if any record is not written, because a transaction could commit without it.
         """
 
     def store(self, stored: Mapping[Place, Stored], membership: Membership | None) -> None:
@@ -258,26 +261,26 @@ class Writer(Protocol):
         """Append records; return their offsets. After an error, some may have been appended."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class Driver(Protocol):
     """One client library on one cluster; the caller owns, and closes, everything it makes."""
 
     def admin(self) -> Admin:
-        """Connect in order to look at topics and change them."""
+        """Connect to look at topics and change them."""
 
     def reader(self) -> Reader:
-        """Connect in order to read any place."""
+        """Connect to read any place."""
 
     def tailer(self, positions: Mapping[Place, int]) -> Tailer:
-        """Connect in order to follow places from these positions."""
+        """Connect to read new records of places as they come, from these positions on."""
 
     def group_reader(self, listener: GroupListener) -> GroupReader:
         """Connect, join the group and ask for a share of the inputs."""
 
     def transactions(self, writer: str) -> Transactions:
-        """Connect, and end the transaction that the id's last writer may have left open."""
+        """Connect; end the transaction that the last writer with this id may have left open."""
 
     def writer(self) -> Writer:
-        """Connect in order to append."""
+        """Connect to append records."""

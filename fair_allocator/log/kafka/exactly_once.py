@@ -1,8 +1,9 @@
 """The mode "exactly_once": every commit is a transaction that carries the group's positions.
 
-It uses the instance's own transactional id and the proof of membership in the generation that
-assigned the partitions. So it succeeds only while the group's coordinator regards this instance as
-their owner. An instance that was taken for dead and comes back is refused.
+The transaction uses the instance's own transactional id, and the proof of membership in the
+generation that assigned the partitions. So it succeeds only while the group's coordinator regards
+this instance as the owner of the partitions. An instance that seemed dead, lost its partitions and
+comes back is refused.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -25,7 +26,7 @@ class ExactlyOnce(Commits):
         self._settled()
 
     def _settled(self) -> Transactions:
-        """Return the writer. Opening a new one ends any transaction that the last one left open."""
+        """Return the writer. A new writer ends the transaction that the last one may have left."""
         if self._transactions is None:
             self._transactions = self._driver.transactions(self._settings.writer)
         return self._transactions
@@ -41,12 +42,12 @@ class ExactlyOnce(Commits):
         return committed
 
     def _may_be_unpublished(self, partition: int, stored: Mapping[Place, Stored]) -> bool:
-        """Tell whether the other mode served the partition last, or may have."""
+        """Tell whether the mode "at_least_once" may have served the partition last."""
         place = JOURNAL, partition
         return not by_transaction(stored) and self._scanner.ends({place: 0})[place] > 0
 
     def _take_over(self, partition: int) -> Committed:
-        """Take over from the other mode: publish its last commit, store positions our way."""
+        """Take over from the mode "at_least_once": publish its last commit, and store positions."""
         with closing(self._driver.writer()) as writer:
             committed, _ = self._claim(writer, partition)
         try:
@@ -74,7 +75,7 @@ class ExactlyOnce(Commits):
         transactions = self._settled()
         if not self._has_begun:
             if self.ahead:
-                raise DriverError("the writer of what was sent ahead is gone")
+                raise DriverError("the writer that sent records ahead is closed")
             transactions.begin()
             self._has_begun = True
         return transactions
@@ -85,7 +86,7 @@ class ExactlyOnce(Commits):
         self._has_begun = False
         for record, offset in zip(outgoing, given, strict=True):
             if record.topic == JOURNAL:
-                # One for the record, and one for the marker that ends the transaction.
+                # Add 1 for the record, and 1 for the marker that ends the transaction.
                 self.journal_ends[record.partition] = offset + 2
         return given
 
@@ -94,14 +95,14 @@ class ExactlyOnce(Commits):
             return str(error)
         return (
             f"{error}: it took longer than kafka.transaction_seconds, or another process has the "
-            f"kafka.transactional_id {self._settings.writer!r}; give each its own"
+            f"kafka.transactional_id {self._settings.writer!r}; give each process its own"
         )
 
     def polling(self) -> None:
-        """Nothing to do: positions are a part of every commit."""
+        """Do nothing: positions are a part of every commit."""
 
     def store_now(self, *, wait: bool) -> None:
-        """Nothing to do: positions are a part of every commit."""
+        """Do nothing: positions are a part of every commit."""
 
     def publish_rest(self) -> None:
         """End the transaction that a failed commit left open, because readers wait for its end."""
@@ -110,7 +111,7 @@ class ExactlyOnce(Commits):
                 self._settled()
 
     def forget(self, partitions: Collection[int]) -> None:
-        """Forget partitions, and end our transaction, so that new owners do not wait for it."""
+        """Forget partitions. End our transaction, so that the new owners do not wait for it."""
         super().forget(partitions)
         if partitions:
             self.publish_rest()

@@ -1,4 +1,4 @@
-"""Following places on Kafka: a consumer outside of any group that waits for records."""
+"""Read new records on Kafka as they come, with a consumer outside of any group."""
 
 import time
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from fair_allocator.log.kafka.reading import gone, held, reaching
 from fair_allocator.log.kafka.settings import KafkaSettings
 
 QUIET_SECONDS: Final = 5.0
-"""After so long without a record, the follower checks that the cluster still answers."""
+"""After this time without a record, the follower checks that the cluster still answers."""
 
 
 class KafkaFollower(Follower):
-    """See `Follower`; it has connections of its own."""
+    """A `Follower` of topics on Kafka, with connections of its own."""
 
     def __init__(
         self, driver: Driver, settings: KafkaSettings, positions: Mapping[Place, int]

@@ -1,20 +1,19 @@
-"""The journal of the mode "at_least_once": each commit's records in frames that name their place.
+"""The journal of the mode "at_least_once": each commit's records, in frames with their offsets.
 
-Without transactions a journal may hold records that do not count: those of a commit that its
-writer did not finish, and those of a writer that was taken for dead and came back. So every record
-is framed. Its key says at which offset its commit *begins*, and its number within the commit. If
-the record lies at another offset, somebody wrote in between, and the record is void. This holds for
-every reader and every start position. A commit counts if all its frames lie at their
-offsets, up to the frame that ends it.
+Without transactions a journal may have records that do not count: those of a commit that its writer
+did not finish, and those of a writer that seemed dead, lost its partitions and came back. So every
+record is framed. Its key says at which offset its commit *begins*, and its number within the
+commit. If the record lies at another offset, another writer wrote in between, and the record is
+void. Every reader can see this, wherever it begins to read. A commit counts if all its frames lie
+at their offsets, up to the frame that ends it.
 
-A new owner of a partition first writes a *claim*. The claim has no content that counts. Its only
-purpose is to take up one offset: records that a former owner adds after it lie one too far and are
-void.
+A new owner of a partition first writes a *claim*. The only purpose of a claim is to take up one
+offset: records that a former owner adds after the claim lie one offset too far, so they are void.
 
     claim         the instance that takes over
     publication   what the commit publishes in other topics, packed, in one or more frames
     record        a record of the shard, with its own key after the frame's
-    end           positions and hint, as of this commit
+    end           positions and hint after this commit
 
 Records without a frame come from the mode "exactly_once". They always count.
 """
@@ -42,11 +41,11 @@ from fair_allocator.log.kafka.driver import Appended
 CLAIM, PUBLICATION, RECORD, END = b"claim", b"publication", b"record", b"end"
 
 VERSION: Final = 2
-"""Since 2 published records may have headers; those without headers are written as version 1."""
+"""Since version 2, published records may have headers. Without headers, version 1 is written."""
 
 _WITHOUT_HEADERS: Final = 1
 _WITH_HEADERS: Final = 64
-"""Added to the number of the topic if the record has headers: their length and bytes follow."""
+"""In a record with headers, this is added to the topic's number, and the headers follow."""
 
 _PREFIX: Final = b"\0at-least-once/"
 _SIZES: Final = struct.Struct(">bii")
@@ -65,20 +64,20 @@ class Frame(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """A whole commit, read back."""
+    """A whole commit, read from the journal."""
 
     committed: Committed
     publication: list[Outgoing]
 
 
 def frame_of(record: Record) -> Frame | None:
-    """Read a record's frame; None if it has none."""
+    """Return a record's frame, or None if the record has no frame."""
     if record.key is None or not record.key.startswith(_PREFIX):
         return None
     version, kind, first, number, key = record.key[len(_PREFIX) :].split(b" ", 4)
     if int(version) > VERSION:
         raise LogTooNew(
-            f"journal {record.partition} @ {record.offset}: a frame of version {int(version)}, "
+            f"journal {record.partition} @ {record.offset}: the frame has version {int(version)}, "
             f"this release reads up to {VERSION}: run the release that wrote it, or a newer one"
         )
     return Frame(kind, int(first), int(number), key[1:] if key[:1] == b"=" else None)
@@ -164,7 +163,10 @@ Framed = tuple[Frame | None, Record]
 
 
 def _whole(records: Iterable[Record], start: int) -> Iterator[list[Framed]]:
-    """Yield what counts in a journal read from `start`: whole commits, and unframed records."""
+    """Yield the records that count in a journal read from `start`.
+
+    Each list is a whole commit, or one record without a frame.
+    """
     begun: list[Framed] = []
     for record in records:
         frame = frame_of(record)
@@ -177,7 +179,7 @@ def _whole(records: Iterable[Record], start: int) -> Iterator[list[Framed]]:
             continue
         if begun and not _follows(frame, begun[-1][0]):
             begun = []
-        # A commit must be seen from its beginning, or from where this read began.
+        # Skip a commit whose first frames are missing, unless they lie before `start`.
         if not begun and record.offset > max(start, frame.first):
             continue
         begun.append((frame, record))
@@ -206,9 +208,9 @@ def unframed(records: Iterable[Record], start: int, stop: int) -> Iterator[Recor
 
 
 def last_commit(records: Iterable[Record], start: int) -> Commit | None:
-    """Return the last whole commit of a journal that is read from between two commits on.
+    """Return the last whole commit of a journal. `start` must lie between two commits.
 
-    None if there is none, or if the other mode went on after it.
+    Return None if there is none, or if the mode "exactly_once" wrote records after it.
     """
     last = next(iter(deque(_whole(records, start), maxlen=1)), None)
     if last is None or last[0][0] is None:

@@ -1,10 +1,10 @@
 """The identity of topics: if a topic is deleted and made again, it has the same name but a new id.
 
-Positions in such a topic mean other records than before, so the service must not go on from them.
-Every commit stores the ids of all topics, as the metadata of a position of the group in the
-journal. Kafka forgets a group's positions in a topic that is deleted. In the journal the ids
-survive the loss of any input. If the journal itself is gone, the positions in the inputs show that
-there was one.
+Positions in the new topic mean other records than before, so the service must not go on from them.
+Every commit stores the ids of all topics. They are the metadata of a position of the group in the
+journal. Kafka forgets a group's positions in a topic that is deleted. Since the ids are stored with
+the journal, they survive the loss of any input. If the journal itself is deleted, the positions in
+the inputs show that there was a journal.
 """
 
 import logging
@@ -18,7 +18,7 @@ from fair_allocator.log.kafka.driver import Place, Stored
 logger = logging.getLogger(__name__)
 
 ID_LETTERS: Final = 8
-"""How many letters of an id are noted: 48 random bits of 128."""
+"""How many letters of an id are noted. They have 48 of its 128 random bits."""
 
 _MARK: Final = "topics:"
 
@@ -26,7 +26,9 @@ _MARK: Final = "topics:"
 def to_note(
     ids: Mapping[str, str], partitions: Iterable[int], ends: Mapping[int, int]
 ) -> dict[Place, Stored]:
-    """Return what to store beside the positions of partitions; `ends` are the journals' ends.
+    """Return what the group has to store so that the ids are noted for some partitions.
+
+    It is a position in the journal of each partition. `ends` has the ends of the journals.
 
     >>> to_note({"requests": "Hb3T9xxxxxxxxxxxxxxxxx", "journal": "pQ0-_xxxxx"}, [3], {3: 17})
     {('journal', 3): Stored(offset=17, metadata='topics:requests=Hb3T9xxx,journal=pQ0-_xxx')}
@@ -52,7 +54,7 @@ def noted(stored: Mapping[Place, Stored]) -> dict[str, str]:
 
 
 def remade(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return the topics that were made again; skip those that are unknown or missing.
+    """Return the topics whose ids differ; skip topics that are missing in `then` or `now`.
 
     >>> remade({"requests": "aaaaaaaa", "rewards": "b"}, {"requests": "aaaaaaaaZZ", "rewards": "c"})
     ['rewards']
@@ -64,21 +66,21 @@ def remade(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 def told(topic: str) -> str:
     """Return a message that says that a topic was made again, and what to do."""
     if topic in OUTPUTS:
-        return "was deleted and made again: what had been published there is gone"
+        return "was deleted and made again: the records that were published there are lost"
     if topic == JOURNAL:
         return (
-            "was deleted and made again: the state is gone. Make topics under another "
-            "kafka.topic_prefix, and `fair-allocator import` there what was exported last"
+            "was deleted and made again: the state is lost. Make topics under another "
+            "kafka.topic_prefix, and `fair-allocator import` the last export there"
         )
     return (
-        "was deleted and made again: what had not been read is gone, and the positions in it mean "
-        "other records now. Make topics under another kafka.topic_prefix, `fair-allocator export` "
+        "was deleted and made again: unread records are lost, and the positions in it now mean "
+        "other records. Make topics under another kafka.topic_prefix, `fair-allocator export` "
         "the state from here, `import` it there, and send the inputs there (see docs/kafka.md)"
     )
 
 
 def require_same(then: Mapping[str, str], now: Mapping[str, str], names: Mapping[str, str]) -> None:
-    """Refuse inputs or a journal that somebody deleted and made again; warn of such outputs.
+    """Refuse an input or a journal that was deleted and made again. For an output, only warn.
 
     Raises
     ------

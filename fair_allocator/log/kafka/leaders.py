@@ -1,4 +1,4 @@
-"""Waiting for new topics: the leader of a partition may not know of the partition yet."""
+"""Wait for new topics: the leader of a new partition may not know yet that it is the leader."""
 
 import time
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ def await_leaders(admin: Admin, topics: Iterable[str], patience: float) -> None:
     Raises
     ------
     Unreachable
-        If that takes longer than `patience`.
+        If this takes longer than `patience`.
     """
     wanted = set(topics)
     deadline = time.monotonic() + patience

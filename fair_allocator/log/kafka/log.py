@@ -1,6 +1,6 @@
 """The service's side of the log on Kafka: opening, reading and committing.
 
-The mode of delivery decides how a commit is made: see `exactly_once` and `at_least_once`.
+`exactly_once` and `at_least_once` are the two modes of delivery: two ways to make a commit.
 """
 
 import time
@@ -60,18 +60,19 @@ MODES: Final[Mapping[str, type[Commits]]] = dict(
 )
 
 SLICE_SECONDS: Final = 0.05
-"""Longest wait within the client, so that the handler soon learns what the group decides."""
+"""The longest wait in the client, so that the service soon learns what the group decides."""
 
 JOINING_SECONDS: Final = 0.005
 JOINING_LASTS: Final = 3.0
-"""Longest wait within the client while joining, since neither client returns when the group has
-decided; and for how long. After that the group is waiting for other members."""
+"""The longest wait in the client in the first seconds, while this instance joins the group. It is
+short, because no client returns when the group has decided. After `JOINING_LASTS` seconds, the
+group is probably waiting for other members, and waits may be longer."""
 
 QUIET_SECONDS: Final = 5.0
-"""After so long without a record or a commit, check that a commit would still work."""
+"""After this time without a record or a commit, check that a commit would still work."""
 
 PASSING_SECONDS: Final = 5.0
-"""How often to look for passed offsets that readers never see."""
+"""How often to look whether positions can move past offsets that readers never see."""
 
 
 class KafkaLog(Owning):
@@ -84,7 +85,7 @@ class KafkaLog(Owning):
     partitions
         How many partitions the topics must have; None accepts any number.
     mark
-        Marks the value of a record that is published again after a failure.
+        The function that marks the value of a record that is published again after a failure.
     wall
         This machine's clock, in seconds since 1970.
     """
@@ -141,8 +142,8 @@ class KafkaLog(Owning):
 
     def _check_partitions(self) -> None:
         now, journal = self._partitions, self._settings.topics[JOURNAL]
-        # One partition is normally enough. Look at all of them only if the number is not the wanted
-        # one: topics that have grown must not be mistaken for an outdated setting.
+        # Normally it is enough to look at one partition. Look at all of them if the number is not
+        # the wanted one, to tell apart topics that have grown and a setting that is out of date.
         some = now if self._wanted not in (None, now) else 1
         places = [(topic, p) for topic in (CARRIER, JOURNAL) for p in range(some)]
         stored = self._scanner.stored(self._group, places)
@@ -207,14 +208,14 @@ class KafkaLog(Owning):
         try:
             return self._group.poll(timeout, limit)
         except PositionGone:
-            # The clients' own messages differ, and do not say what to do.
+            # Raise our own error: the clients' messages differ, and do not say what to do.
             edges = self._scanner.edges(list(self._positions))
             for at, position in self._positions.items():
                 require_within(self._settings, at, position, edges[at])
             raise
 
     def _pass_over(self) -> None:
-        """Store the positions up to which nothing is left to read: retention may delete so far."""
+        """Move stored positions past offsets that readers never see: retention may delete them."""
         self._passed_at = time.monotonic()
         if self._rearranging or self._assigned is not None:
             return
@@ -230,7 +231,7 @@ class KafkaLog(Owning):
         return SLICE_SECONDS
 
     def _require_answer(self) -> None:
-        """Detect an outage, or a rival under the same name: both look like silence to a client."""
+        """Notice an outage, or another process with our name: a client would only wait."""
         if time.monotonic() - self._heard <= QUIET_SECONDS:
             return
         mine = None if self._rearranging else next(iter(self._commits.known), None)
@@ -314,18 +315,19 @@ class KafkaLog(Owning):
 
     @contextmanager
     def _committing(self, partitions: set[int]) -> Iterator[None]:
-        """Forget all knowledge that depends on a commit if the work within fails."""
+        """If the work in this block fails, forget all knowledge that depends on the commit."""
         try:
             if alien := partitions - self._owned:
                 raise DriverError(f"partition {min(alien)} is not owned")
             yield
         except BaseException as error:
-            # After any error, even one that is not the log's: only the journal knows the outcome.
+            # Do this after every error, also after errors of other code: only the journal shows
+            # whether the commit happened.
             self._spoil()
             if not isinstance(error, DriverError | LogError):
                 raise
-            # During a rebalance we may have replaced ourselves: if the group forgot a client, the
-            # client joins again. If it was another process, the next poll shows it.
+            # During a rebalance this instance may have replaced itself: a client that the group
+            # forgot joins again. If it was another process, the next poll shows it.
             replaced = None if self._rearranging else self._replacement(error, partitions)
             if isinstance(error, NotPermitted) or (replaced is not None and self._is_rival()):
                 with reaching(self._settings):
@@ -333,10 +335,11 @@ class KafkaLog(Owning):
             raise CommitFailed(f"the commit failed: {self._commits.explained(error)}") from error
 
     def _replacement(self, error: Exception, partitions: set[int]) -> Exception | None:
-        """Return the error that another process has this instance's place, None if none has.
+        """Return an error if another process has this instance's place in the group, else None.
 
-        A rival of the same name has the same transactional id, and may fence every transaction
-        before the group is involved. So this asks the group: a client may know and not report it.
+        A process with the same name has the same transactional id. It may fence every transaction
+        of this instance before the group is asked, and a client may not report it. So this method
+        asks the group.
         """
         if isinstance(error, WriterFenced) and partitions & self._owned:
             try:
@@ -353,7 +356,7 @@ class KafkaLog(Owning):
         self._stop_reading()
 
     def _stop_reading(self) -> None:
-        """Return no records of any partition until it is sought."""
+        """Return no records of a partition until `seek` is called for it."""
         read, self._positions = list(self._positions), {}
         with suppress(DriverError):
             self._group.pause(read)

@@ -27,7 +27,8 @@ logger = logging.getLogger(__name__)
 
 RIVAL_SECONDS: Final = 30.0
 RIVAL_SESSIONS: Final = 3.0
-"""A running rival takes the place in the group back within the longer of these two times."""
+"""If another process with our name is running, it takes our place in the group again within the
+longer of these two times."""
 
 
 class Owning(Log):
@@ -59,7 +60,7 @@ class Owning(Log):
         self._heard = self._opened_at = self._passed_at = time.monotonic()
 
     def revoking(self) -> None:
-        """Let the handler commit while it still can; the poll raises what the handler raises."""
+        """Let the handler commit while it still can. The poll later raises the handler's error."""
         self._rearranging = True
         try:
             self._commits.polling()
@@ -71,7 +72,7 @@ class Owning(Log):
         self._commits.is_joining = True
 
     def assigned(self, places: Sequence[Place], proof: Membership | None) -> None:
-        """Note the owned partitions; the handler hears of them when the client has returned."""
+        """Note the owned partitions. The handler is told of them after the client has returned."""
         self._commits.membership, self._rearranging = proof, False
         self._commits.is_joining = False
         partitions = frozenset(partition for _, partition in places)
@@ -94,7 +95,7 @@ class Owning(Log):
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:
-        """Do as `reaching` does, but report a rival only once it is confirmed."""
+        """Do as `reaching` does, but first make sure that another process really has our name."""
         try:
             with reaching(self._settings):
                 yield
@@ -102,15 +103,15 @@ class Owning(Log):
             if self._is_rival():
                 raise
             raise LogUnavailable(
-                f"replaced in group {self._settings.group!r}, joins it again: perhaps {error}"
+                f"replaced in group {self._settings.group!r}, joining it again: perhaps {error}"
             ) from error
 
     def _is_rival(self) -> bool:
         """Tell whether another process took this instance's place in the group.
 
         There may be no such process: a coordinator that takes over from a dead one may not know
-        which member had the place last. So join again: only a running rival replaces this instance
-        again.
+        which member had the place last. So join the group again. If another process is running, it
+        replaces this instance once more.
         """
         lasting = max(RIVAL_SECONDS, RIVAL_SESSIONS * self._settings.session_seconds)
         if time.monotonic() - self._replaced_at < lasting:
@@ -120,7 +121,7 @@ class Owning(Log):
         try:
             self._group = self._commits.group = self._driver.group_reader(self)
         except DriverError as error:
-            logger.warning("replaced in the group, and cannot join anew yet: %s", error)
+            logger.warning("replaced in the group, and cannot join it again yet: %s", error)
             return False
         self._replaced_at = time.monotonic()
         with suppress(DriverError):
@@ -139,7 +140,8 @@ class Owning(Log):
         if self._assigned:
             self._topics.look()
         assigned, self._assigned = self._assigned, None
-        # Only the handler may fail here: nobody reads a partition that it was not told of.
+        # After this, only the handler may fail. A partition that the handler is not told of would
+        # never be read.
         kept = self._go_on_with(self._unchanged(self._owned & assigned))
         lost, gained = sorted(self._owned - kept), sorted(assigned - kept)
         self._owned = assigned
@@ -150,8 +152,8 @@ class Owning(Log):
             if lost:
                 self._handler.lost(lost)
         finally:
-            # Tell a spare instance that it owns nothing. An evicted instance has to wait for the
-            # group.
+            # If the group gave this instance no partition, tell the handler so. If the instance was
+            # evicted, wait for what the group decides.
             if gained or not (assigned or self._rearranging):
                 self._handler.gained(gained)
 
@@ -166,7 +168,7 @@ class Owning(Log):
         return partitions
 
     def _unchanged(self, partitions: frozenset[int]) -> frozenset[int]:
-        """Return the partitions whose journals nobody else wrote to during the rebalance."""
+        """Return the partitions whose journals did not change during the rebalance."""
         ends_known = self._commits.journal_ends
         known = {(JOURNAL, p): ends_known[p] for p in partitions & ends_known.keys()}
         try:

@@ -1,16 +1,16 @@
 """What the group stores for a partition: positions, and a hint in the metadata of one of them.
 
-The metadata of the carrier is the number of partitions, "=" or "-", and the hint. The number shows
-whether a topic has grown. "-" says that there is no position. Kafka stores no metadata without a
-position, so the stored one has no meaning. In the mode "at_least_once" the number is followed by
-"~" and a journal position. The stored values belong to that journal position, and everything up to
-there is published. This mode stores positions only from time to time. The journal has everything
-later.
+One position of a partition carries the hint. Its metadata is the number of partitions, then "=" or
+"-", then the hint. The number shows whether a topic has grown. "-" says that there is no position.
+Kafka stores no metadata without a position, so the stored position then has no meaning. In the mode
+"at_least_once" the number is followed by "~" and a journal position. The stored values belong to
+that journal position, and everything up to there is published. This mode stores positions only from
+time to time. What came later is in the journal.
 
-A position is one past the last record that was read. The offsets after it may be ones that readers
-never see, such as the end of the record's transaction. Retention deletes them with the record. Then
-the log starts beyond the position although nothing was missed. So the metadata of a position may
-have ">" and a number: up to this number there was nothing to read.
+A position is one past the last record that was read. At the offsets after it there may be entries
+that readers never see, such as the end of the record's transaction. Retention deletes them with the
+record. Then the log starts beyond the position although nothing was missed. So the metadata of a
+position may have ">" and a number: before this number there was nothing to read.
 """
 
 import re
@@ -34,10 +34,10 @@ def to_store(
     passed: Mapping[Place, range],
     published: Mapping[int, int] = _NOWHERE,
 ) -> dict[Place, Stored]:
-    """Return what to store for each partition: always something, so that the commit is fenced.
+    """Return what to store for each partition. It is never empty, so that every commit is fenced.
 
-    `passed` says up to where there was nothing to read. `published` are the journal positions, in
-    the mode that has them.
+    `passed` has the ranges with nothing to read. `published` has the journal positions, in the mode
+    "at_least_once".
     """
     stored = {}
     for partition, each in committed.items():
@@ -57,15 +57,15 @@ def _carried(committed: Committed, head: str) -> Stored:
 
 
 def partitions_noted(stored: Stored) -> int | None:
-    """Return the number of partitions at that time; None if another program stored this."""
+    """Return the number of partitions when this was stored; None if another program stored it."""
     match = _CARRIED.fullmatch(stored.metadata)
     return int(match[1]) if match else None
 
 
 def published_up_to(stored: Mapping[Place, Stored]) -> int:
-    """Return up to which position of the journal a partition's decisions were published.
+    """Return the journal position up to which a partition's decisions were published.
 
-    It is 0, the start, if the other mode of delivery stored the positions.
+    Return 0, the start, if the mode "exactly_once" stored the positions.
 
     >>> published_up_to({("requests", 0): Stored(5, "4~120=17"), ("rewards", 0): Stored(3, "")})
     120
@@ -80,7 +80,7 @@ def published_up_to(stored: Mapping[Place, Stored]) -> int:
 def by_transaction(stored: Mapping[Place, Stored]) -> bool:
     """Tell whether the mode "exactly_once" stored this; that mode leaves nothing unpublished.
 
-    False if somebody moved positions by hand, or if there are none any more.
+    Return False if a user moved positions by hand, or if there are none any more.
     """
     return any(
         topic == CARRIER and (match := _CARRIED.fullmatch(metadata)) and not match[2]
@@ -107,7 +107,7 @@ def as_committed(stored: Mapping[Place, Stored]) -> Committed:
 
 
 def passed_over(stored: Mapping[Place, Stored]) -> dict[Place, range]:
-    """Return the ranges with nothing to read, each from its stored position on.
+    """Return the ranges with nothing to read. Each range begins at a stored position.
 
     >>> passed_over({("requests", 0): Stored(5, "4>7=17"), ("rewards", 0): Stored(3, ">4")})
     {('requests', 0): range(5, 7), ('rewards', 0): range(3, 4)}
@@ -125,7 +125,7 @@ def passed_over(stored: Mapping[Place, Stored]) -> dict[Place, range]:
 def resumed(position: int, start: int, passed: range) -> int:
     """Return the position to resume from, in an input that now starts at `start`.
 
-    It is `start` if only positions without records (`passed`) were deleted, else `position`.
+    Return `start` if only offsets without records (`passed`) were deleted, otherwise `position`.
 
     >>> resumed(5, 6, range(5, 7)), resumed(5, 8, range(5, 7)), resumed(4, 6, range(5, 7))
     (6, 5, 4)

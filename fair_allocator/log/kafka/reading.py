@@ -1,4 +1,4 @@
-"""Reading one place from a position to another, through a driver."""
+"""Read one place from a position to another, through a driver."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,7 +64,7 @@ def reaching(settings: KafkaSettings) -> Iterator[None]:
 
 
 def gone(settings: KafkaSettings, place: Place, position: int, why: str) -> OffsetGone:
-    """Return the error for a position that the log does not hold."""
+    """Return the error for a position that the log does not have."""
     topic, partition = place
     return OffsetGone(
         f"{topic}/{partition} ({settings.topics[topic]}): there is no position {position}: {why}"
@@ -72,21 +72,21 @@ def gone(settings: KafkaSettings, place: Place, position: int, why: str) -> Offs
 
 
 def held(place: Place, start: int, end: int) -> str:
-    """Return what a place holds, as a message; for an input, add what to do about lost records."""
-    text = f"it holds those from {start} to {end}"
+    """Return a message on the positions of a place; for an input, add what to do about a loss."""
+    text = f"it has positions from {start} to {end}"
     if place[0] not in INPUTS:
         return text
     return (
-        f"{text}. Records were deleted before they were read, and are not skipped in silence. Make "
-        "topics under another kafka.topic_prefix, move the state there with `fair-allocator "
-        "export` and `import`, and send there what is left of the inputs (see docs/kafka.md)"
+        f"{text}. Records were deleted before they were read, so the service stops. Make topics "
+        "under another kafka.topic_prefix, move the state there with `fair-allocator export` and "
+        "`import`, and send what is left of the inputs there (see docs/kafka.md)"
     )
 
 
 def require_within(
     settings: KafkaSettings, place: Place, position: int, edges: tuple[int, int]
 ) -> None:
-    """Refuse a position that a place with these edges does not hold."""
+    """Refuse a position that is not between the start and the end of a place (`edges`)."""
     start, end = edges
     if not start <= position <= end:
         raise gone(settings, place, position, held(place, start, end))
@@ -114,16 +114,16 @@ class Scanner:
             return self._admin.offsets([place], Edge.START)[place]
 
     def edges(self, places: Sequence[Place]) -> dict[Place, tuple[int, int]]:
-        """Return where places start and end, open transactions included."""
+        """Return where places start and end. Records in open transactions are included."""
         with reaching(self._settings):
             starts = self._admin.offsets(places, Edge.START)
             ends = self._admin.offsets(places, Edge.END)
         return {place: (starts[place], ends[place]) for place in places}
 
     def end(self, place: Place) -> int:
-        """Return the end of what is committed, which is never within a transaction.
+        """Return the end of the committed records of a place. It is never inside a transaction.
 
-        It waits for commits that have returned but whose end is not visible everywhere yet.
+        Wait for commits that have returned but whose end is not visible everywhere yet.
         """
         deadline = time.monotonic() + MARKER_SECONDS
         with reaching(self._settings):
@@ -135,9 +135,9 @@ class Scanner:
                 time.sleep(MARKER_PAUSE_SECONDS)
 
     def ends(self, known: Mapping[Place, int]) -> dict[Place, int]:
-        """Return where places end, open transactions included.
+        """Return where places end. Records in open transactions are included.
 
-        It waits until each `known` end is visible.
+        Wait until each end in `known` is visible.
         """
         deadline = time.monotonic() + MARKER_SECONDS
         while True:
@@ -150,8 +150,8 @@ class Scanner:
     def stored(self, group: GroupReader, places: Sequence[Place]) -> dict[Place, Stored]:
         """Return what the group has committed; ask as a member of the group.
 
-        Positions may be pending in an open transaction. This waits for its end, as long as a
-        broker may take to abort it. The clients themselves only report a timeout.
+        Positions may be pending in an open transaction. Wait until the transaction ends, as long as
+        a broker may take to abort it. The clients would only report a timeout.
         """
         deadline = time.monotonic() + self._patience
         while True:
@@ -173,7 +173,7 @@ class Scanner:
     def scan(self, place: Place, start: int, stop: int) -> Iterator[Record]:
         """Yield the committed records between two positions.
 
-        The end may lie in open transactions: this waits for them to end.
+        If `stop` lies in an open transaction, wait until the transaction ends.
         """
         try:
             yield from self._scan(place, start, stop)
@@ -205,7 +205,7 @@ class Scanner:
             position = reached
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._opened is not None:
             reader, self._opened = self._opened, None
             reader.close()

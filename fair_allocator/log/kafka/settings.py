@@ -1,4 +1,4 @@
-"""The settings to find the topics of a cluster and to serve them as one instance of several."""
+"""The settings with which an instance finds the topics of a cluster and serves them."""
 
 import os
 import re
@@ -14,7 +14,7 @@ CLIENTS: Final = ("kafka", "confluent")
 """The client libraries: kafka-python, and confluent-kafka."""
 
 DELIVERIES: Final = ("exactly_once", "at_least_once")
-"""How often an answer may be seen; see `exactly_once` and `at_least_once`."""
+"""The modes of delivery: how often readers may see an answer (`exactly_once`, `at_least_once`)."""
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 """The mechanism by which a client logs in with a token from a third party."""
@@ -31,7 +31,7 @@ class OAuth:
     token_url, client_id, client_secret, scope
         The endpoint that gives tokens to this client, and the values that the client sends to it.
     ca_file
-        The authorities that the endpoint's certificate is checked against; by default the system's.
+        The authorities that may sign the endpoint's certificate; by default those of the system.
     token_source
         A function that returns tokens, as "module:function", in place of the endpoint.
     extensions
@@ -58,7 +58,7 @@ class Security:
     mechanism
         PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER, if the protocol uses SASL.
     password
-        Never shown.
+        The password. It is never shown.
     oauth
         What OAUTHBEARER needs in place of a user name and a password.
     ca_file, certificate_file, key_file
@@ -92,12 +92,12 @@ class Security:
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
-    """One log on a cluster, and one of the instances that serve it.
+    """A log on a cluster, and one of the instances that serve this log.
 
     Attributes
     ----------
     bootstrap_servers
-        ``host:port``, several with commas between them.
+        One or more ``host:port``, with commas between them.
     topic_prefix
         The prefix of the names of all six topics.
     group
@@ -135,12 +135,13 @@ class KafkaSettings:
         for name in (self.group, self.instance, f"{self.topic_prefix}requests"):
             if not _NAME.fullmatch(name):
                 raise ConfigurationError(
-                    f"kafka: {name!r}: only letters, digits, '.', '_' and '-', at most 200"
+                    f"kafka: {name!r}: a name may have only letters, digits, '.', '_' and '-', at "
+                    "most 200 of them"
                 )
 
     @property
     def writer(self) -> str:
-        """The transactional id in force. Group and instance have no slash, so it is unique."""
+        """The transactional id in force. The default is unique, as names have no slash."""
         return self.transactional_id or f"{self.group}/{self.instance}"
 
     @property
@@ -150,7 +151,7 @@ class KafkaSettings:
 
 
 def default_instance(environ: Mapping[str, str] = os.environ) -> str:
-    """Return a name that a pod of a StatefulSet, or a machine, keeps after a restart.
+    """Return a name for this instance that stays the same when the pod or machine restarts.
 
     >>> default_instance({"HOSTNAME": "fair-allocator-3"})
     'fair-allocator-3'
@@ -162,6 +163,6 @@ def default_instance(environ: Mapping[str, str] = os.environ) -> str:
 def longest_wait(transaction_seconds: float) -> float:
     """Return how long the open transaction of a dead writer may delay a reader.
 
-    Its timeout ends it, and brokers check for timeouts every ten seconds.
+    The transaction ends at its timeout, and brokers check for timeouts every ten seconds.
     """
     return transaction_seconds + 15.0

@@ -20,17 +20,17 @@ from fair_allocator.log.kafka.settings import OAuth
 logger = logging.getLogger(__name__)
 
 DUE_AFTER: Final = 0.7
-"""The part of its life after which a token is replaced. Both clients ask for one a little later:
-librdkafka at 0.8 of its life, kafka-python at 0.85."""
+"""The part of its lifetime after which a token is replaced. Both clients ask for a new token a
+little later: librdkafka at 0.8 of the lifetime, kafka-python at 0.85."""
 
 ENDPOINT_SECONDS: Final = 5.0
 """How long the token endpoint may take. Meanwhile a client sends no heartbeat to its group."""
 
 RETRY_SECONDS: Final = 5.0
-"""How long to use a valid token before asking again after the endpoint failed."""
+"""After the endpoint failed, how long to use the valid token before the next attempt."""
 
 _YEARS: Final = 10 * 365 * 86_400.0
-"""No token is valid for so long: an expiry so far away must be in milliseconds by mistake."""
+"""No token is valid for so long. An expiry that is further away must be in milliseconds."""
 
 _REFUSALS: Final = (400, 401, 403)
 
@@ -53,7 +53,7 @@ class Tokens:
         self._due_at = 0.0
 
     def current(self) -> Token:
-        """Return a valid token; fetch a new one if it is time.
+        """Return a valid token; fetch a new one if it is time to replace it.
 
         Raises
         ------
@@ -78,7 +78,7 @@ class Tokens:
 
 
 def tokens_of(oauth: OAuth) -> Tokens:
-    """Return the tokens of the operator's own function, or else of the token endpoint.
+    """Return the tokens, from the operator's own function or from the token endpoint.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def _of_endpoint(oauth: OAuth) -> Callable[[], Token]:
         trusted = ssl.create_default_context(cafile=oauth.ca_file or None)
     except (OSError, ssl.SSLError) as error:
         raise ConfigurationError(f"kafka.oauth_ca_file {oauth.ca_file}: {error}") from error
-    # RFC 6749, 2.3.1: both are encoded, so that a colon in them does no harm.
+    # RFC 6749, 2.3.1: id and secret are encoded, so that a colon in them does no harm.
     login = httpx.BasicAuth(quote_plus(oauth.client_id), quote_plus(oauth.client_secret))
     asked = {"grant_type": "client_credentials"} | ({"scope": oauth.scope} if oauth.scope else {})
     endpoint = f"the token endpoint {oauth.token_url}"

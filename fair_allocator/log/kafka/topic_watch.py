@@ -13,8 +13,8 @@ from fair_allocator.log.kafka.topics import grown, partitions_of
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 10.0
-"""How often to look. A client by itself looks every five minutes for new partitions, and never
-reports another topic under the same name."""
+"""How often to look at the topics. A client itself looks for new partitions every five minutes, and
+never reports that a topic was made again under the same name."""
 
 
 class TopicWatch:
@@ -23,9 +23,9 @@ class TopicWatch:
     Attributes
     ----------
     partitions
-        How many each topic has.
+        How many partitions each topic has.
     ids
-        The ids of the topics; an output that was made again gets its new id at the next look.
+        The ids of the topics. After an output was made again, the next look notes its new id.
     """
 
     def __init__(self, admin: Admin, settings: KafkaSettings) -> None:
@@ -38,14 +38,14 @@ class TopicWatch:
         self._looked_at = time.monotonic()
 
     def look_sometimes(self) -> None:
-        """Look if it is time."""
+        """Look at the topics if enough time has passed since the last look."""
         if time.monotonic() - self._looked_at > LOOK_SECONDS:
             self.look()
 
     def look(self) -> None:
-        """Look now; if no broker answers, leave it to the next look.
+        """Look at the topics now; if no broker answers, wait for the next look.
 
-        A missing topic is no error: a broker that has just started may not know of it yet.
+        A missing topic is not an error: a broker that has just started may not know of it yet.
 
         Raises
         ------
@@ -56,7 +56,7 @@ class TopicWatch:
         try:
             described = self._admin.described()
         except DriverError as error:
-            logger.info("could not look at the topics: %s", error)
+            logger.info("could not check the topics: %s", error)
             return
         require_same(self.ids, {t: each.id for t, each in described.items()}, self._names)
         self.ids |= {topic: each.id for topic, each in described.items()}

@@ -1,4 +1,4 @@
-"""The required settings of the topics, and how to make and check them."""
+"""The settings that the topics must have, and how to make and check the topics."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
@@ -30,15 +30,15 @@ KEPT: Final = {
     "retention.ms": FOR_EVER,
     "retention.bytes": FOR_EVER,
 }
-"""Settings of the journal: the service itself trims it, below the snapshots that it keeps."""
+"""Settings of the journal: Kafka must not delete its records, because the service trims it."""
 
 
 STAMPED: Final = {"message.timestamp.type": "LogAppendTime"}
-"""Settings of new inputs: the broker sets the time of their records, not each producer."""
+"""Settings of new inputs: the broker sets the time of a record, not the producer."""
 
 
 class Finding(NamedTuple):
-    """A remark about a topic. If it is `wrong`, the service does not start."""
+    """A remark about a topic. If `wrong` is true, the service does not start."""
 
     topic: str
     wrong: bool
@@ -46,7 +46,7 @@ class Finding(NamedTuple):
 
 
 def new_topics(partitions: int, replication: int) -> dict[str, NewTopic]:
-    """Return every topic as it should be made."""
+    """Return a description of every topic that has to be made."""
     size = {"max.message.bytes": str(BATCH_BYTES)}
     more = {JOURNAL: KEPT} | dict.fromkeys(INPUTS, STAMPED)
     return {
@@ -89,13 +89,13 @@ def require_partitions(found: int, wanted: int | None, journal: str) -> None:
     """
     if wanted not in (None, found):
         raise ConfigurationError(
-            f"the topics {journal} and so on have {found} partitions: set log.partitions, which "
-            f"is {wanted}, to that"
+            f"log.partitions is {wanted}, but topic {journal} and the others have {found} "
+            f"partitions: set log.partitions to {found}"
         )
 
 
 def noted_otherwise(stored: Mapping[Place, Stored], partitions: int) -> int | None:
-    """Return the number of partitions when the group stored this, if it has changed since."""
+    """Return the number of partitions when the group stored this; None if it has not changed."""
     noted = (partitions_noted(each) for (topic, _), each in stored.items() if topic == CARRIER)
     return next((was for was in noted if was not in (None, partitions)), None)
 
@@ -107,8 +107,8 @@ def grown(was: int, now: int, journal: str) -> ConfigurationError:
 
 def _grown(was: int, now: int) -> str:
     return (
-        f"was written with {was} partitions and has {now} now: keys go to other partitions than "
-        "before, away from their pools. Make topics with the new number under another "
+        f"was written with {was} partitions and has {now} now: requests would go to other "
+        "partitions than their pools. Make topics with the new number under another "
         "kafka.topic_prefix, `fair-allocator export` the state from here, and `import` it there"
     )
 
@@ -129,7 +129,7 @@ def findings(admin: Admin, partitions: int) -> list[Finding]:
 def _about_positions(admin: Admin, counts: Mapping[str, int]) -> list[Finding]:
     """Return how the topics have changed since the group last stored its positions."""
     now = counts.get(JOURNAL, 0)
-    # Topics that were never served have no group, and a new cluster takes seconds to look for one.
+    # Topics that were never served have no group, and a new cluster needs seconds to find that out.
     if not now or not any(admin.offsets(_places(counts, SERVED), Edge.END).values()):
         return []
     stored = admin.stored(_places(counts, (*INPUTS, JOURNAL)))
@@ -159,12 +159,12 @@ def _about_journal(admin: Admin, stored: Mapping[Place, Stored]) -> Iterator[Fin
 
 
 def _about_losses(admin: Admin, stored: Mapping[Place, Stored]) -> Iterator[Finding]:
-    """Yield stored positions that the inputs no longer hold, or do not hold yet."""
+    """Yield stored positions that the inputs do not have any more, or do not have yet."""
     starts = admin.offsets(list(stored), Edge.START)
     ends = admin.offsets(list(stored), Edge.END)
     for partition in sorted({partition for _, partition in stored}):
         here = {place: each for place, each in stored.items() if place[1] == partition}
-        # The other mode stores positions only from time to time.
+        # The mode "at_least_once" stores positions only from time to time.
         certain, passed = by_transaction(here), passed_over(here)
         which = "position" if certain else "position (unless the journal is further on)"
         for topic, position in as_committed(here).offsets.items():
@@ -183,7 +183,7 @@ def stamped_by_brokers(settings: Mapping[str, Mapping[str, str]]) -> frozenset[s
 
 
 def require_keeping(settings: Mapping[str, Mapping[str, str]], names: Mapping[str, str]) -> None:
-    """Refuse topics whose settings make them lose or refuse records.
+    """Refuse topics with settings by which they would lose or refuse records.
 
     Raises
     ------
@@ -207,7 +207,7 @@ def _about(topic: str, settings: Mapping[str, str]) -> Iterator[Finding]:
     """Yield remarks on settings of a topic that may harm its records."""
     size = int(settings["max.message.bytes"])
     if size < BATCH_BYTES:
-        yield Finding(topic, True, f"max.message.bytes is {size}, {BATCH_BYTES} are needed")
+        yield Finding(topic, True, f"max.message.bytes is {size}, must be at least {BATCH_BYTES}")
     if settings["cleanup.policy"] != "delete":
         yield Finding(topic, True, "cleanup.policy must be delete: every record counts")
     if topic == JOURNAL:
@@ -221,14 +221,14 @@ def _about(topic: str, settings: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(
             topic,
             False,
-            "timestamps are the producers': where their clocks are not to be trusted, set "
+            "producers set the timestamps: if you cannot trust their clocks, set "
             "message.timestamp.type to LogAppendTime",
         )
 
 
 def _about_retention(topic: str, settings: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield a remark on how soon inputs are deleted, even if unread."""
-    loss = "loses them, and refuses to start"
+    """Yield a remark on how soon records of an input are deleted, even if they are unread."""
+    loss = "loses records, and refuses to start"
     if settings["retention.ms"] != FOR_EVER:
         hours = int(settings["retention.ms"]) / 3_600_000
         message = f"records are deleted after {hours:g} h: a service that is down for longer {loss}"
@@ -236,7 +236,7 @@ def _about_retention(topic: str, settings: Mapping[str, str]) -> Iterator[Findin
     if settings["retention.bytes"] != FOR_EVER:
         size = int(settings["retention.bytes"])
         message = (
-            f"records are deleted when a partition holds more than {size:,} bytes: a service that "
-            f"is further behind {loss}"
+            f"records are deleted when a partition has more than {size:,} bytes: a service that is "
+            f"further behind {loss}"
         )
         yield Finding(topic, False, message)

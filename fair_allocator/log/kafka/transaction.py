@@ -1,4 +1,4 @@
-"""The order within a transaction. "Exactly once" depends on this order."""
+"""The order of the steps of a transaction. "Exactly once" depends on this order."""
 
 from collections.abc import Mapping, Sequence
 
@@ -31,9 +31,9 @@ def finish(
 ) -> list[int]:
     """Do what `commit` does in a transaction that has begun; some records may already be sent."""
     offsets = transactions.write(outgoing)
-    # Store positions only after every record is written. The group refuses positions of former
-    # members. But once it has accepted them, it does not stop the writer: records could still
-    # arrive after a successor has read the journal to its end.
+    # Store positions only after every record is written. The group refuses positions from former
+    # members. But after it has accepted them, it does not stop the writer. So if records were
+    # written later, they could arrive after the next owner has read the journal to its end.
     if stored:
         transactions.store(stored, membership)
     transactions.end()

@@ -1,7 +1,7 @@
-"""The embedded log: one SQLite file, the same contract and the same transaction.
+"""The embedded log: one SQLite file, with the same contract as the log on Kafka (see `log.base`).
 
-A commit survives the loss of power. Any number of processes may append and read at the same
-time; one service at a time holds the log, and owns all its partitions.
+A commit survives a loss of power. Any number of processes may append and read at the same time. One
+service at a time uses the log, and owns all its partitions.
 """
 
 from fair_allocator.log.sqlite.client import SqliteClient

@@ -1,4 +1,4 @@
-"""Waking the threads of this process that wait for records."""
+"""Wakes the threads of this process that wait for records."""
 
 import threading
 from collections.abc import Collection, Iterable
@@ -6,14 +6,17 @@ from weakref import WeakSet
 
 
 class Ear:
-    """Lets one thread wait for records of some topics: it calls `forget`, looks, then `wait`."""
+    """Lets one thread wait for records of some topics.
+
+    The thread first calls `forget`, then looks for records, then calls `wait`.
+    """
 
     def __init__(self, topics: Iterable[str]) -> None:
         self.topics = frozenset(topics)
         self._rung = threading.Event()
 
     def forget(self) -> None:
-        """Forget all earlier rings."""
+        """Forget all earlier calls of `hear`."""
         self._rung.clear()
 
     def hear(self) -> None:
@@ -21,14 +24,14 @@ class Ear:
         self._rung.set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until there are records, or the time has passed; tell whether there are."""
+        """Wait for a call of `hear`, or until the time has passed; tell whether there was one."""
         return self._rung.wait(seconds)
 
 
 class Bell:
-    """Wakes the threads of this process when another of them has appended records to a log.
+    """Wakes the threads of this process when one of them has appended records to a log.
 
-    Records that other processes append do not ring it.
+    Records that other processes append wake no thread.
     """
 
     def __init__(self) -> None:
@@ -36,7 +39,7 @@ class Bell:
         self._lock = threading.Lock()
 
     def listen(self, topics: Iterable[str]) -> Ear:
-        """Return an ear for topics; it listens as long as the caller keeps it."""
+        """Return an ear for topics. It works as long as the caller keeps a reference to it."""
         ear = Ear(topics)
         with self._lock:
             self._ears.add(ear)

@@ -22,7 +22,7 @@ class SqliteClient(LogClient):
     Parameters
     ----------
     source, partitions, busy_seconds, clock
-        As for `SqliteLog`.
+        The same as for `SqliteLog`.
     partitioner
         How a key finds its partition: "murmur2", "crc32", or "none" if each record names it.
     """

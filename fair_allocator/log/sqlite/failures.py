@@ -7,17 +7,17 @@ from fair_allocator.errors import LogCorrupt, LogError, LogReadOnly, LogUnavaila
 
 
 def gone(name: str, topic: str, partition: int, offset: int, why: str) -> OffsetGone:
-    """Return the error for a position that the log does not hold."""
+    """Return the error for a position that the log does not have."""
     return OffsetGone(f"{name}: {topic}/{partition} has no position {offset}, {why}")
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Tell whether another user holds the database, probably for a short time."""
+    """Tell whether another user has locked the database, probably for a short time."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def log_error(name: str, error: sqlite3.Error) -> LogError:
-    """Return one of our errors for one of SQLite's."""
+    """Return our error for an error of SQLite, with advice what to do."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)
     kind, advice = _MEANINGS.get(code & 0xFF, (LogError, "this should not happen"))
     return kind(f"{name}: {error}; {advice}")
@@ -27,7 +27,7 @@ _MEANINGS: Final[dict[int, tuple[type[LogError], str]]] = {
     sqlite3.SQLITE_FULL: (LogUnavailable, "make room, nothing is lost"),
     sqlite3.SQLITE_IOERR: (
         LogUnavailable,
-        "the disk refuses: look at its health, its quota and the limit on file sizes",
+        "the disk reports an error: check its health, its quota and the limit on file sizes",
     ),
     sqlite3.SQLITE_CANTOPEN: (
         LogUnavailable,
@@ -43,7 +43,7 @@ _MEANINGS: Final[dict[int, tuple[type[LogError], str]]] = {
     sqlite3.SQLITE_CORRUPT: (LogCorrupt, "the file is damaged: restore a copy"),
     sqlite3.SQLITE_NOTADB: (
         LogCorrupt,
-        "it is no log, or its beginning is damaged: name another file, or restore a copy",
+        "it is not a log, or its beginning is damaged: name another file, or restore a copy",
     ),
     sqlite3.SQLITE_CONSTRAINT: (LogCorrupt, "the file is damaged: restore a copy"),
 }

@@ -1,8 +1,8 @@
 """The headers of records, in a table of their own.
 
-Few records have headers, and the others should cost nothing more. A file from a release without
-headers gets the table with its first header. That release still works with the file: it ignores
-the table.
+Few records have headers, and the other records should cost nothing more. A file from a release
+without headers gets the table with its first header. That release still works with the file,
+because it ignores the table.
 """
 
 import sqlite3
@@ -17,7 +17,7 @@ TABLE: Final = "CREATE TABLE IF NOT EXISTS headers (id INTEGER PRIMARY KEY, pack
 
 
 class HeaderTable:
-    """Writes and finds headers; the caller of a method must hold the connection."""
+    """Writes and finds headers. Callers must hold the store's connection (`Store.using`)."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -29,7 +29,7 @@ class HeaderTable:
             found = self._connection.execute(
                 "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'headers'"
             ).fetchone()
-            # In a transaction the table may be new, and a rollback would remove it.
+            # Do not note it in a transaction: the table may be new, and a rollback would remove it.
             self._is_there = found is not None and not self._connection.in_transaction
             return found is not None
         return True
@@ -43,7 +43,7 @@ class HeaderTable:
         )
 
     def has_some(self, first: int, end: int) -> bool:
-        """Tell whether a record of a range of ids has headers."""
+        """Tell whether a record in a range of ids has headers."""
         if not self._exists():
             return False
         found = self._connection.execute(

@@ -34,11 +34,11 @@ from fair_allocator.log.sqlite.trim import Trimmer, cost
 from fair_allocator.log.sqlite.writing import Writing
 
 CHECK_BYTES: Final = 64 * 2**20
-"""A service that opens a file up to this size checks all of it for damage."""
+"""When a service opens a file of at most this size, it checks all of the file for damage."""
 
 
 LOCKED_RECORDS: Final = 4_000
-"""Most records to decide while other processes cannot append, about 0.2 s."""
+"""The most records to decide while other processes cannot append. They take about 0.2 s."""
 
 
 class SqliteLog(Log):
@@ -49,16 +49,18 @@ class SqliteLog(Log):
     source
         The file's path, or a `Memory`.
     partitions
-        How many a new log gets. An existing log must have as many; None accepts any number.
+        How many partitions a new log gets. An existing log must have as many; None accepts any
+        number.
     retain_records, retain_seconds
-        How many records of each topic's partition to keep, and how long. They apply to outputs and
-        to committed inputs. None keeps them for ever. Only the service trims the journal.
+        How many records of each topic in each partition to keep, and how long. This applies to
+        outputs and to committed inputs. None keeps them for ever. Only the service trims the
+        journal.
     busy_seconds
-        How long to wait for another's transaction before the log counts as unavailable.
+        How long to wait for a transaction of another user before the log counts as unavailable.
     clock
-        Returns the timestamp of committed records, in ms.
+        A function that returns the timestamp of committed records, in ms.
     partitioner
-        How the key of a record that is handed in finds its partition, see `SqliteClient`.
+        How the key of a record that is handed in finds its partition (see `SqliteClient`).
     """
 
     def __init__(
@@ -131,13 +133,13 @@ class SqliteLog(Log):
         return by_time(blocks) if blocks else []
 
     def _let_in(self, limit: int) -> int:
-        """Append the intake's records; the next commit makes them durable with their decisions.
+        """Append the intake's records. The next commit makes them durable, with their decisions.
 
         Return how many records the service may decide before that commit.
         """
         self._writing.take_in()
         if len(self._tail.positions) < len(INPUTS) * len(self._owned):
-            # The service still restores partitions. Their records must not wait for that.
+            # The service is still restoring partitions. The records must not wait for that.
             self._settle()
         return min(limit, LOCKED_RECORDS) if self._writing.is_open else limit
 
@@ -147,7 +149,7 @@ class SqliteLog(Log):
         self._settle()
 
     def _settle(self) -> None:
-        """Make durable what was taken in, although nothing was decided on it."""
+        """Make the records of the intake durable, although nothing was decided on them yet."""
         try:
             self._writing.end()
         except LogError:
@@ -193,14 +195,15 @@ class SqliteLog(Log):
         self, topic: str, partition: int, position: int, start: int, end: int
     ) -> None:
         if not start <= position <= end:
-            why = f"it holds those from {start} to {end}"
+            why = f"it has positions from {start} to {end}"
             raise gone(self._store.name, topic, partition, position, why)
 
     # -- writing ------------------------------------------------------------------------------
 
     def send_ahead(self, outgoing: Sequence[Outgoing]) -> None:
         with self._committing({record.partition for record in outgoing}):
-            # Writing to a file is quick: keep them here until the commit, for a short transaction.
+            # Keep them here until the commit: writing to a file is quick, and the transaction stays
+            # short.
             self._ahead += outgoing
 
     def commit(
@@ -219,8 +222,9 @@ class SqliteLog(Log):
     def _published(
         self, written: Sequence[Outgoing], given: Sequence[int], now: int
     ) -> list[Record]:
-        """Return the outputs among records that were committed, if there is anyone to hear them."""
-        # Look for the hearer only now: it reads from the file what was committed before it came.
+        """Return the outputs among the committed records, if there is a hearer for them."""
+        # Look for the hearer only after the commit. A hearer that comes later reads earlier commits
+        # from the file.
         if self._intake.hearer is None:
             return []
         return [
@@ -231,7 +235,7 @@ class SqliteLog(Log):
 
     @contextmanager
     def _committing(self, partitions: set[int]) -> Iterator[None]:
-        """Require that every partition is sought again if the work within fails."""
+        """If the work in this block fails, require a `seek` for every partition."""
         try:
             if alien := partitions.difference(self._owned):
                 raise LogError(f"partition {min(alien)} is not owned")
@@ -271,7 +275,7 @@ class SqliteLog(Log):
 
     def _require_owned(self, partition: int) -> None:
         if partition not in self._owned:
-            raise ValueError(f"partition {partition} is not owned: it has to be gained in a poll")
+            raise ValueError(f"partition {partition} is not owned: wait for a poll to gain it")
 
     def close(self) -> None:
         if self._opened is not None:

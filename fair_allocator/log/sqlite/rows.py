@@ -1,4 +1,4 @@
-"""Repairs the types in rows: SQLite lets any writer of the file put any type anywhere."""
+"""Repair the types in rows. SQLite lets every writer of a file put any type into any column."""
 
 from collections.abc import Callable
 from operator import itemgetter
@@ -17,9 +17,9 @@ _WHOLE: Final = frozenset((int,))
 
 
 def mended(rows: list[Any]) -> list[Found]:
-    """Return rows whose keys and values are bytes and whose timestamps are whole numbers.
+    """Return the rows with bytes as keys and values, and whole numbers as timestamps.
 
-    A text counts as its bytes, a number as its text, and an invalid time as the oldest. So such a
+    A text becomes its bytes, a number becomes its text, and an invalid time becomes 0. So such a
     record is checked like any other, and does not block the records after it.
     """
     if (
@@ -41,7 +41,7 @@ def mended(rows: list[Any]) -> list[Found]:
 
 
 def as_text(stored: bytes) -> str:
-    """Return a text of the file; its bytes may be invalid, because SQLite does not check them."""
+    """Return a text from the file. SQLite does not check that its bytes are UTF-8."""
     return stored.decode("utf-8", "surrogateescape")
 
 

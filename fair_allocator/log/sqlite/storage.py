@@ -1,4 +1,4 @@
-"""Where the embedded log lives: a file that many processes share, or this process' memory."""
+"""Where the embedded log is stored: in a file that many processes share, or in memory."""
 
 import errno
 import fcntl
@@ -22,13 +22,13 @@ from fair_allocator.log.sqlite.failures import is_busy, log_error
 from fair_allocator.log.sqlite.store import Door, Store, holds_log
 
 BUSY_SECONDS: Final = 30.0
-"""How long to wait for another's transaction; the longest one is a commit, some ms."""
+"""How long to wait for a transaction of another user. Most end within a few milliseconds."""
 
 PAUSE: Final = 0.000_3
 """Seconds between two attempts to get the lock: a short commit takes about as long."""
 
 JOURNAL_BYTES: Final = 16 * 2**20
-"""Size to which the write-ahead log is cut after a large transaction; it is usually below 6 MB."""
+"""The write-ahead log is cut to this size after a large transaction. It is usually below 6 MB."""
 
 PRIVATE: Final = 0o600
 """The mode of new files: only their owner may use them, and a stricter umask still applies."""
@@ -36,7 +36,7 @@ PRIVATE: Final = 0o600
 logger = logging.getLogger(__name__)
 
 _bells: Final[WeakValueDictionary[str, Bell]] = WeakValueDictionary()
-"""One for each file that this process has opened."""
+"""The bell of each file that this process has opened."""
 _bells_lock: Final = threading.Lock()
 
 Path = str | os.PathLike[str]
@@ -49,7 +49,7 @@ def wall_clock() -> int:
 
 
 class Storage(ABC):
-    """What holds a log: a file or this process' memory."""
+    """The place where a log is stored: a file, or the memory of this process."""
 
     @abstractmethod
     def claim(self) -> None:
@@ -58,7 +58,7 @@ class Storage(ABC):
         Raises
         ------
         LogLocked
-            If there is another one.
+            If there is another service.
         """
 
     @abstractmethod
@@ -67,25 +67,26 @@ class Storage(ABC):
 
     @abstractmethod
     def open(self, partitions: int | None) -> Store:
-        """Connect; create the log if there is none and `partitions` is given."""
+        """Connect. Create the log if it does not exist and `partitions` is given."""
 
 
 class File(Storage):
-    """A log in a file, with companions: two of SQLite's, `.lock` (its service) and `.turn`.
+    """A log in a file. Beside it are two files of SQLite, and two of ours: `.lock` and `.turn`.
 
-    It must be on a local disk: the write-ahead log needs memory shared between its users.
+    The service locks `.lock`, and writers take turns by `.turn`. The files must be on a local disk,
+    because the write-ahead log needs memory that all its users share.
 
     Parameters
     ----------
     path
         The file; its directory must exist.
     busy_seconds
-        How long to wait for another's transaction.
+        How long to wait for a transaction of another user.
     """
 
     def __init__(self, path: Path, busy_seconds: float = BUSY_SECONDS) -> None:
-        # After a change of directory, the path must still name this file; ":memory:" is a file,
-        # too.
+        # Make the path absolute: the process may change its directory. In this way ":memory:" also
+        # becomes a file.
         self.path = os.path.abspath(path)
         self._busy_seconds = busy_seconds
         self._lock: int | None = None
@@ -115,7 +116,7 @@ class File(Storage):
 
     def release(self) -> None:
         if self._lock is not None:
-            # Unlock explicitly: a forked child may have inherited the descriptor.
+            # Unlock explicitly: a child process may have inherited the descriptor.
             fcntl.flock(self._lock, fcntl.LOCK_UN)
             os.close(self._lock)
             self._lock = None
@@ -136,18 +137,18 @@ class File(Storage):
             raise
 
     def _make_private(self) -> None:
-        """Make the file for its owner alone; SQLite gives its own companions the same mode.
+        """Make the file for its owner alone. SQLite gives the files beside it the same mode.
 
         An existing file keeps its mode: use chmod to share a log with other users.
         """
-        with suppress(OSError):  # it exists, or SQLite will say why it cannot be made
+        with suppress(OSError):  # the file exists, or SQLite will say why it cannot be made
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
 
     def _warn_of_readers(self) -> None:
         if os.path.exists(self.path) and os.stat(self.path).st_mode & stat.S_IRWXO:
             logger.warning(
-                "%s is open to every user of this machine, who could read it or, by a lock, stop "
-                "the service: chmod o-rwx",
+                "%s is open to every user of this machine: they could read it, or stop the service "
+                "by a lock; run chmod o-rwx on it",
                 self.path,
             )
 
@@ -170,9 +171,9 @@ class File(Storage):
     def _keep_journal(self, connection: sqlite3.Connection) -> None:
         """Turn on the write-ahead log, so that readers and the writer need not wait."""
         try:
-            # Check this first, to leave the database of another program unchanged.
+            # Check this first, so that the database of another program stays unchanged.
             holds_log(connection, self.path)
-            # SQLite does not wait here while another process turns it on.
+            # Try again if another process does the same now: SQLite does not wait here.
             deadline = time.monotonic() + self._busy_seconds
             _retry(partial(connection.execute, "PRAGMA journal_mode = WAL"), deadline)
             # Every commit is on the disk when it returns.
@@ -183,7 +184,7 @@ class File(Storage):
 
 
 def _bell_of(path: str) -> Bell:
-    """Return the bell that all users of a file in this process share."""
+    """Return the bell that all users of this file in this process share."""
     with _bells_lock:
         return _bells.setdefault(os.path.realpath(path), Bell())
 
@@ -191,11 +192,12 @@ def _bell_of(path: str) -> Bell:
 class _Turnstile(Door):
     """Gives the writers of a file their turns, one after the other.
 
-    With SQLite alone, waiters poll, and a writer that appends in a tight loop always wins. Once a
-    service waited for seconds. So a writer first takes the turnstile (a lock on a file of its own),
-    waits there for SQLite's lock, and leaves the turnstile once it has that lock. A writer that
-    comes again finds the turnstile taken and waits its turn. Writers that ignore the turnstile do
-    no harm: SQLite's lock still protects the file.
+    With SQLite alone, a writer that waits tries again and again. A writer that appends in a tight
+    loop always wins: in a test, the service waited for seconds. So a writer first takes the
+    turnstile, which is a lock on the file `.turn`. It waits there for SQLite's lock, and leaves the
+    turnstile when it has that lock. If the same writer comes again too early, it finds the
+    turnstile taken and waits for its turn. A writer that ignores the turnstile does no harm,
+    because SQLite's lock still protects the file.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: str, busy_seconds: float) -> None:
@@ -206,7 +208,7 @@ class _Turnstile(Door):
 
     def begin(self) -> None:
         if self._look() != self._identity:
-            # SQLite would go on writing to a file that was deleted or replaced.
+            # Check this, because SQLite would go on writing to the deleted file.
             raise LogUnavailable(
                 f"{self.name} was removed or replaced while in use: put it back, and restart"
             )
@@ -218,7 +220,7 @@ class _Turnstile(Door):
         except OSError as error:
             raise LogUnavailable(f"{self.name}.turn: {error.strerror}; try again") from error
         try:
-            # SQLite's own waiting doubles its pauses, which would waste time.
+            # Do not let SQLite wait: it doubles its pauses, which would waste time.
             self.connection.execute("PRAGMA busy_timeout = 0")
             _retry(partial(self.connection.execute, "BEGIN IMMEDIATE"), deadline)
         finally:
@@ -240,7 +242,7 @@ class _Turnstile(Door):
 
 
 def _retry(attempt: Callable[[], object], deadline: float) -> None:
-    """Try again while another user holds the database, until the deadline."""
+    """Try again while another user has locked the database, until the deadline."""
     while True:
         try:
             attempt()
@@ -253,7 +255,7 @@ def _retry(attempt: Callable[[], object], deadline: float) -> None:
 
 
 def _open_beside(path: str, suffix: str, mode: int) -> int:
-    """Open a companion file with the log's mode: each user of the log must be able to lock it."""
+    """Open a file beside the log, with the log's mode, so that each user of the log can lock it."""
     try:
         allowed = stat.S_IMODE(os.stat(path).st_mode) & 0o666 if os.path.exists(path) else PRIVATE
         companion = os.open(path + suffix, mode | os.O_CREAT, allowed)
@@ -264,14 +266,14 @@ def _open_beside(path: str, suffix: str, mode: int) -> int:
             f"{path}{suffix}: {error.strerror}; to write, this user needs write access to the "
             "log and to its directory"
         ) from error
-    with suppress(OSError):  # it belongs to another user
+    with suppress(OSError):  # the file belongs to another user
         if stat.S_IMODE(os.fstat(companion).st_mode) != allowed:
             os.fchmod(companion, allowed)
     return companion
 
 
 class Memory(Storage):
-    """A log in this process' memory, for tests; all users of this object share it."""
+    """A log in the memory of this process, for tests. All users of this object share the log."""
 
     def __init__(self) -> None:
         self._door = Door(
@@ -295,7 +297,7 @@ class Memory(Storage):
         return Store(self._door, partitions)
 
     def close(self) -> None:
-        """Forget everything."""
+        """Delete the log."""
         self._door.connection.close()
 
     def __enter__(self) -> Self:
@@ -311,5 +313,5 @@ class Memory(Storage):
 
 
 def storage_of(source: Path | Storage, busy_seconds: float) -> Storage:
-    """Return the storage for a path; a `Storage` is returned as it is."""
+    """Return the storage for a path. Return a `Storage` unchanged."""
     return source if isinstance(source, Storage) else File(source, busy_seconds)

@@ -1,10 +1,10 @@
 """The tables of the embedded log, and the transactions on them.
 
-All records are in one table. Its key packs topic, partition and offset into one integer, so that
-a topic's partition is a contiguous run of rows: appending, reading on and trimming are each one
-step down a B-tree and then along it. A second, small table has a row for each topic's partition:
-its start, its end (so that offsets are never given twice) and the position committed. A third has
-the headers of the few records that have some.
+All records are in one table. Its key is one integer made of topic, partition and offset. So the
+records of a topic in a partition are consecutive rows: to append, read on or trim, SQLite finds the
+first row in a B-tree and goes along the rows. A second, small table has a row for each topic and
+partition: its start, its end (so that no offset is given twice) and the committed position. A third
+table has the headers of the few records that have headers.
 """
 
 import sqlite3
@@ -31,21 +31,23 @@ from fair_allocator.log.sqlite.headers import TABLE, HeaderTable
 from fair_allocator.log.sqlite.rows import as_text, mended
 
 APPLICATION_ID: Final = 0x46414C47
-"""Marks the file as ours in SQLite's header ("FALG")."""
+"""The number in SQLite's header that marks the file as ours ("FALG")."""
 
 SCHEMA_VERSION: Final = 1
 
 OFFSET_BITS: Final = 44
-"""Leaves room for 2**44 records in each of 2**19 topics' partitions in SQLite's 63 bits."""
+"""The bits of a key for the offset: 2**44 records. SQLite's 63 bits leave 19 bits for the place."""
 
 MAX_PARTITIONS: Final = 2**19 // len(TOPICS)
 
 CHUNK_RECORDS: Final = 1_000
 CHUNK_BYTES: Final = 32 * 2**20
-"""Most bytes to read at once, so that no reader fills the memory or keeps the WAL from shrinking.
+"""The most bytes to read at once.
+
+More could fill the memory, and a long read keeps the write-ahead log from shrinking.
 """
 
-# The value comes last: a scan of timestamps then never reads the pages of large values.
+# The value is the last column, so that a scan of timestamps never reads the pages of large values.
 _SCHEMA: Final = f"""
 CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE hints ("partition" INTEGER PRIMARY KEY, hint TEXT NOT NULL);
@@ -62,12 +64,12 @@ CREATE TABLE records (
 _OFFSET: Final = (1 << OFFSET_BITS) - 1
 
 _value, _packed = itemgetter(3), itemgetter(4)
-_new = tuple.__new__  # makes a Record, because its own constructor is slower
+_new = tuple.__new__  # makes a `Record` faster than its own constructor
 
 _ROWS: Final = 25
 _INSERT: Final = "INSERT INTO records VALUES (?, ?, ?, ?)"
 _INSERT_MANY: Final = _INSERT + ", (?, ?, ?, ?)" * (_ROWS - 1)
-"""Inserting this many rows with one statement takes a fifth less time than one by one."""
+"""To insert this many rows with one statement takes a fifth less time than one by one."""
 
 _READ: Final = (
     "SELECT id, timestamp, key, value FROM records WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
@@ -79,11 +81,11 @@ _READ_WITH_HEADERS: Final = (
 )
 
 Row = tuple[str, int, bytes | None, bytes | None, Headers, int]
-"""Topic, partition, key, value, headers, timestamp."""
+"""The fields of a record: topic, partition, key, value, headers, timestamp."""
 
 
 class Stream(NamedTuple):
-    """One topic's partition: which records it holds, and up to where they are committed."""
+    """A topic in a partition: the start and end of its records, and its committed position."""
 
     start: int
     next: int
@@ -96,13 +98,13 @@ class Door:
     Attributes
     ----------
     connection
-        In autocommit mode, usable from any thread.
+        The connection to SQLite. It is in autocommit mode, and any thread may use it.
     name
-        What error messages call the log.
+        The name of the log in error messages.
     bell
-        Rung after records were appended.
+        The bell to ring after records were appended.
     lock
-        The thread that uses the connection holds it.
+        A thread must hold this lock while it uses the connection.
     """
 
     def __init__(self, connection: sqlite3.Connection, name: str, bell: Bell) -> None:
@@ -117,14 +119,14 @@ class Door:
         self.connection.execute("BEGIN IMMEDIATE")
 
     def close(self) -> None:
-        """Release what only this user needed."""
+        """Release what only this user of the database needs."""
 
 
 class Store:
     """The log's tables, reached through a `Door`; any number of threads may use it.
 
-    It creates them with `partitions` if there are none. Otherwise the number must be the same, and
-    None accepts any.
+    If there are no tables, they are created with this number of partitions. Existing tables must
+    have the same number; None accepts any number.
     """
 
     def __init__(self, door: Door, partitions: int | None) -> None:
@@ -135,7 +137,7 @@ class Store:
         self._door = door
         self._closed = False
         self._appended: set[str] = set()
-        """Topics that the transaction under way has appended to."""
+        """The topics to which the current transaction has appended records."""
         if partitions is not None and not 0 < partitions <= MAX_PARTITIONS:
             raise ConfigurationError(
                 f"a log has 1 to {MAX_PARTITIONS} partitions, not {partitions}"
@@ -154,7 +156,7 @@ class Store:
         found = self._partitions_found()
         if found is None and wanted is not None:
             with self.transaction():
-                # Another process may have made them between our look and our lock.
+                # Another process may have made the tables between our look and our lock.
                 if self._partitions_found() is None:
                     self._create(wanted)
             found = self._partitions_found()
@@ -165,9 +167,9 @@ class Store:
             )
         if wanted is not None and wanted != found:
             raise ConfigurationError(
-                f"{self.name} has {found} partitions, but {wanted} are configured. The number is "
-                f"fixed when a log is created, since keys would move: configure {found}, or start "
-                "a new file"
+                f"{self.name} has {found} partitions, but {wanted} are configured. The number "
+                f"cannot change after a log is created, because keys would move to other "
+                f"partitions: configure {found}, or use a new file"
             )
         return found
 
@@ -181,8 +183,8 @@ class Store:
         version = meta.get("schema", 0)
         if version > SCHEMA_VERSION:
             raise LogTooNew(
-                f"{self.name} has schema {version}, this version knows up to {SCHEMA_VERSION}: "
-                "use the newer version that wrote it"
+                f"{self.name} has schema {version}, this release knows up to {SCHEMA_VERSION}: "
+                "use the newer release that wrote it"
             )
         if version < 1 or "partitions" not in meta:
             raise LogCorrupt(f"{self.name}: its table of settings is damaged; restore a copy")
@@ -206,7 +208,7 @@ class Store:
         self.connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
     def check(self, thorough_bytes: int) -> None:
-        """Look for damage, in the whole database if it is small, and try to write."""
+        """Look for damage and try to write. Check the whole database only if it is small."""
         with self.using() as connection:
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
             (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
@@ -221,14 +223,14 @@ class Store:
             for place in {stream.start, stream.next - 1} if stream.start < stream.next else ():
                 self.read(topic, partition, place, place + 1)
         with self.transaction() as connection:
-            # Refuse a log that cannot be written now, rather than at the first commit.
+            # If the log cannot be written, refuse it now and not at the first commit.
             connection.execute("UPDATE meta SET value = value")
 
     # -- transactions -------------------------------------------------------------------------
 
     @contextmanager
     def using(self) -> Iterator[sqlite3.Connection]:
-        """Hold the connection exclusively; turn SQLite's errors into ours."""
+        """Hold the connection exclusively; raise SQLite's errors as our errors."""
         with self._door.lock:
             if self._closed:
                 raise LogUnavailable(f"{self.name} was closed")
@@ -239,7 +241,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Hold the connection and the write lock; commit everything written within, or nothing."""
+        """Hold the connection and the write lock; commit all that the block writes, or nothing."""
         with self.using() as connection:
             self._door.begin()
             self._appended.clear()
@@ -247,7 +249,8 @@ class Store:
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                # SQLite may have rolled back by itself. A failing rollback writes nothing either.
+                # Ignore a failure here: SQLite may have rolled back by itself, and a rollback that
+                # fails writes nothing either.
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise
@@ -262,7 +265,7 @@ class Store:
             return others, connection.total_changes
 
     def close(self) -> None:
-        """Let go of the database; closing twice does no harm."""
+        """Close the connection to the database; closing twice does no harm."""
         with self._door.lock:
             if not self._closed:
                 self._closed = True
@@ -271,7 +274,7 @@ class Store:
     # -- records ------------------------------------------------------------------------------
 
     def base(self, topic: str, partition: int) -> int:
-        """Return the key of the record with offset 0, whether or not there is one."""
+        """Return the key that the record with offset 0 has, even if there is no such record."""
         base = self._bases.get((topic, partition))
         if base is None:
             raise ValueError(
@@ -281,7 +284,7 @@ class Store:
         return base
 
     def stream(self, topic: str, partition: int) -> Stream:
-        """Return what a topic's partition holds."""
+        """Return the start, the end and the committed position of a topic in a partition."""
         base = self.base(topic, partition)
         with self.using() as connection:
             row = connection.execute(
@@ -292,7 +295,7 @@ class Store:
         return Stream(*row)
 
     def streams(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Stream]:
-        """Return what some topics' partitions hold, in this order."""
+        """Return the same as `stream` for several places, in their order."""
         bases = [self.base(*place) for place in places]
         marks = ", ".join("?" * len(bases))
         with self.using() as connection:
@@ -304,7 +307,7 @@ class Store:
         return {place: found[base] for place, base in zip(places, bases, strict=True)}
 
     def ends(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
-        """Return the ends of all partitions of topics, all as of one moment."""
+        """Return the ends of these topics in all partitions, all at the same moment."""
         places = [TOPICS.index(topic) for topic in topics]
         span = self.partitions << OFFSET_BITS
         with self.using() as connection:
@@ -329,7 +332,7 @@ class Store:
             if headers:
                 require_headers(headers)
                 some.append((id, headers))
-            # sqlite3 takes longer to find out that bytes need no adapting than a copy takes.
+            # This copy is faster than passing bytes: sqlite3 would look for an adapter for bytes.
             key_ = None if key is None else bytearray(key)
             packed.append((id, timestamp, key_, None if value is None else bytearray(value)))
         whole = len(packed) - len(packed) % _ROWS
@@ -353,17 +356,17 @@ class Store:
         limit: int = CHUNK_RECORDS,
         room: int = CHUNK_BYTES,
     ) -> list[Record]:
-        """Return records from an existing position on: at least one, about `room` bytes at most."""
+        """Return records from an existing position on: at least one, at most about `room` bytes."""
         base = self.base(topic, partition)
         rows: list[Any] = []
         with self.using() as connection:
-            # Ask this first: a record that is trimmed in between loses its headers as well.
+            # Look for headers before records: if a record is trimmed in between, both are gone.
             some_have = self.headers.has_some(base + start, base + stop)
             found = connection.execute(
                 _READ_WITH_HEADERS if some_have else _READ, (base + start, base + stop, limit)
             )
             with closing(found):
-                # Fetch no more at once than fits even if all of them are large.
+                # Fetch only as many rows at once as fit even if all of them are large.
                 while room > 0 and (some := found.fetchmany(max(1, room // RECORD_BYTES))):
                     some = mended(some)
                     rows += some
@@ -397,7 +400,7 @@ class Store:
         return Record(topic, partition, id - base, key, value, timestamp, headers)
 
     def scan(self, topic: str, partition: int, start: int, stop: int) -> Iterator[Record]:
-        """Yield records of a range that exists; release the connection between reads."""
+        """Yield the records of an existing range. Release the connection between reads."""
         while start < stop:
             records = self.read(topic, partition, start, stop)
             yield from records
@@ -416,12 +419,13 @@ class Store:
 
 
 def holds_log(connection: sqlite3.Connection, name: str) -> bool:
-    """Tell whether there is a log or nothing; refuse a database of something else."""
-    # Keep this order: one transaction writes both, but it may commit between the two looks.
+    """Return True if the database has a log and False if it is empty; refuse any other database."""
+    # Count the tables before reading the mark: the transaction that writes both may commit between
+    # our two looks.
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     (mark,) = connection.execute("PRAGMA application_id").fetchone()
     if mark != APPLICATION_ID and (mark or tables):
         raise ConfigurationError(
-            f"{name} is an SQLite database of something else; name another file"
+            f"{name} is an SQLite database of another program; name another file"
         )
     return bool(mark)

@@ -12,8 +12,8 @@ from fair_allocator.log.sqlite.trim import cost
 
 SHORTEST_PAUSE: Final = 0.000_5
 LONGEST_PAUSE: Final = 0.005
-"""Seconds between two looks for records of other processes. An idle reader takes about 2 % of a
-core. Readers see the records of their own process at once (see `bell`)."""
+"""Seconds between two looks for records of other processes. With this, an idle reader takes about
+2 % of a core. Readers see the records of their own process at once (see `bell`)."""
 
 
 class Tail:
@@ -33,9 +33,10 @@ class Tail:
         topics: tuple[str, ...],
         before: Callable[[int], int] = lambda most: most,
     ) -> None:
-        """`before` is called before each look, and may append records.
+        """Read these topics. `before` is called before each look for records, and may append some.
 
-        It is given the most records that the look may return, and says how many it may return.
+        `before` gets the largest number of records that the look may return. It returns the same or
+        a smaller number.
         """
         self.positions: dict[Place, int] = {}
         self.read_bytes = 0
@@ -47,11 +48,11 @@ class Tail:
         self._pause = SHORTEST_PAUSE
 
     def wake(self) -> None:
-        """Let a poll that waits on another thread look again."""
+        """Make a poll that waits on another thread look for records again."""
         self._ear.hear()
 
     def look_again(self) -> None:
-        """Look for records at the next poll, even if nothing has changed since the last."""
+        """Look for records at the next poll, even if nothing has changed since the last one."""
         self._seen_all_at = None
 
     def poll(self, timeout_seconds: float, limit: int) -> list[list[Record]]:
@@ -75,7 +76,8 @@ class Tail:
         if version == self._seen_all_at:
             return []
         ends = self._store.ends(self._topics)
-        # A place that was served goes to the end of the queue, so that a small limit is fair.
+        # A place whose records are returned goes to the end of the queue. So places take turns,
+        # even with a small limit.
         line = [name for name, position in self.positions.items() if position < ends[name]]
         if not line:
             self._seen_all_at = version
@@ -90,7 +92,7 @@ class Tail:
             if room <= 0:
                 break
         self.read_bytes += CHUNK_BYTES - room
-        # Move positions only after everything was read: an error must not skip anything.
+        # Move positions only after everything was read, so that an error skips no records.
         for block in blocks:
             topic, partition, offset, *_ = block[-1]
             del self.positions[topic, partition]
@@ -99,7 +101,7 @@ class Tail:
 
 
 def _shares(backlog: Mapping[Place, int], limit: int) -> dict[Place, int]:
-    """Divide the limit evenly; if short backlogs leave a rest, it goes to the longer ones."""
+    """Divide the limit evenly. What short backlogs do not need goes to the longer ones."""
     shares = dict.fromkeys(backlog, 0)
     for rank, name in enumerate(sorted(backlog, key=backlog.__getitem__)):
         shares[name] = min(backlog[name], -(-limit // (len(backlog) - rank)))
@@ -108,7 +110,7 @@ def _shares(backlog: Mapping[Place, int], limit: int) -> dict[Place, int]:
 
 
 class SqliteFollower(Follower):
-    """See `Follower`."""
+    """A `Follower` of the embedded log."""
 
     def __init__(self, store: Store, positions: Mapping[Place, int]) -> None:
         self._tail = Tail(store, tuple({topic for topic, _ in positions}))

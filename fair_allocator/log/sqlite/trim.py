@@ -1,4 +1,4 @@
-"""Keeps the embedded log from growing for ever, a small step with each commit."""
+"""Keeps the embedded log from growing for ever, by a small step with each commit."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -11,13 +11,13 @@ from fair_allocator.log.base import INPUTS, JOURNAL, TOPICS, Outgoing, Place, Re
 from fair_allocator.log.sqlite.store import Store, Stream
 
 VISITS: Final = 16
-"""How many topics' partitions a commit looks at; looking at all of them would slow it down."""
+"""How many places (topic and partition) a commit looks at. To look at all would make it slow."""
 
 ROW_BYTES: Final = 100
-"""Rough cost of a record beside its value."""
+"""About how many bytes a record takes beside its value."""
 
 SPARE_BYTES: Final = 2**20
-"""How much a commit deletes beyond twice its own growth, so that a backlog shrinks."""
+"""A commit deletes up to twice as much as it adds, plus this much, so that a backlog shrinks."""
 
 _value = attrgetter("value")
 
@@ -31,16 +31,16 @@ def cost(records: Iterable[Record | Outgoing]) -> int:
 class Trimmer:
     """Deletes records that need not be kept any longer, within the commits of a service.
 
-    Trimming has two steps. First a topic's partition gets a later start, which hides its records
-    at once. Then the next commits delete the rows below the start, and SQLite reuses their pages.
-    An input is never trimmed beyond its committed position, and the journal only up to where the
-    service says.
+    Trimming has two steps. First a place (a topic in a partition) gets a later start, which hides
+    the records before it at once. Then the next commits delete the rows below the start, and SQLite
+    reuses their pages. An input is never trimmed beyond its committed position. The journal is
+    trimmed only up to the position that the service gives.
 
     Parameters
     ----------
     retain_records, retain_seconds
-        How many records of each topic's partition to keep, and how long; None for ever. With
-        both, a record is deleted as soon as either allows it.
+        How many records of each place to keep, and how long; None keeps them for ever. With both, a
+        record is deleted as soon as one of the two allows it.
     """
 
     def __init__(
@@ -55,25 +55,25 @@ class Trimmer:
         topics = (JOURNAL,) if forever else TOPICS
         self._round = deque((t, p) for t in topics for p in range(store.partitions))
         self._clean: dict[Place, int] = {}
-        """Starts below which nothing is left to delete."""
+        """By place, a start below which nothing is left to delete."""
 
     def step(self, grown: int, now: int) -> None:
         """Trim a little, within a transaction; `grown` is the log's growth since the last step.
 
-        The work is proportional to this growth. So a large backlog never delays a commit, and the
-        file still stops growing.
+        The work is proportional to this growth. So even if there is much to delete, no commit takes
+        long, and the file stops growing.
         """
         budget = 2 * grown + SPARE_BYTES
         visited = list(islice(self._round, VISITS))
         for place, stream in self._store.streams(visited).items():
             budget -= self._visit(place, stream, budget, now)
             if budget <= 0:
-                # There is more to delete here: the next step begins with it.
+                # There is more to delete in this place: the next step begins with it.
                 return
             self._round.rotate(-1)
 
     def _visit(self, place: Place, stream: Stream, budget: int, now: int) -> int:
-        """Trim one topic's partition; return the bytes deleted."""
+        """Trim one place; return the number of bytes deleted."""
         start = self._new_start(*place, stream, budget // ROW_BYTES, now)
         if self._clean.get(place) == start:
             return 0
@@ -116,7 +116,7 @@ class Trimmer:
         self, topic: str, partition: int, start: int, rows: int, oldest_kept: int
     ) -> int:
         base = self._store.base(topic, partition)
-        # Only the old records at the beginning count, so stop at the first younger one.
+        # Only old records before all younger ones can be deleted, so find the first younger one.
         young = self._store.connection.execute(
             "SELECT id FROM records WHERE id >= ? AND id < ? AND timestamp >= ?"
             " ORDER BY id LIMIT 1",

@@ -1,4 +1,4 @@
-"""The transactions of a service: first the records of its intake, then the decisions on them."""
+"""The transactions of a service: with records of its intake, and the decisions on them."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ class Writing:
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction is under way."""
+        """Whether a transaction has begun and not ended yet."""
         return self._begun is not None
 
     def take_in(self) -> None:
@@ -63,7 +63,7 @@ class Writing:
 
     @contextmanager
     def _rolled_back(self) -> Iterator[None]:
-        """Take back what was taken in if the block fails."""
+        """If the block fails, roll back the transaction and refuse the records of the intake."""
         try:
             yield
         except BaseException as error:
@@ -71,12 +71,12 @@ class Writing:
             raise
 
     def undo(self, error: BaseException) -> None:
-        """Roll back the transaction under way, if there is one, and refuse its records.
+        """Roll back the current transaction, if there is one, and refuse the records of the intake.
 
         Raises
         ------
         LogError
-            If the error is one of SQLite.
+            If `error` is an error of SQLite. It is raised again as one of our errors.
         """
         begun, self._begun = self._begun, None
         try:
@@ -94,7 +94,7 @@ class Writing:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write in the transaction under way, or in one of its own; commit it at the end.
+        """Write in the current transaction, or in a new one; commit it at the end of the block.
 
         Call `tell` after that.
         """
@@ -113,7 +113,7 @@ class Writing:
         self._intake.commit(tickets, places, outputs)
 
     def end(self) -> None:
-        """Commit what was taken in, if there was no other commit since."""
+        """Commit the records of the intake, if they are not committed yet."""
         if self._begun is not None:
             with self.transaction():
                 pass

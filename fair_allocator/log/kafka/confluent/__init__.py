@@ -1,6 +1,6 @@
-"""The adapter of confluent-kafka. It uses librdkafka, so it is faster, but it is not pure Python.
+"""The adapter of confluent-kafka. This client uses librdkafka. It is faster, but not pure Python.
 
-Callbacks run during the calls of this room, on the calling thread.
+Callbacks run during the calls in this folder, on the calling thread.
 """
 
 import logging
@@ -44,7 +44,7 @@ and the service would wait for records while there are many.
 """
 
 FIRST_WAIT_SECONDS: Final = 0.05
-"""How long to wait for the first attempt at a writer; each next attempt may take twice as long."""
+"""How long the first attempt to make a writer may take. Each later one may take twice as long."""
 
 
 def _token(
@@ -67,7 +67,7 @@ class Confluent:
             "bootstrap.servers": settings.bootstrap_servers,
             "client.id": f"fair-allocator-{settings.instance}",
             "socket.timeout.ms": milliseconds(settings.request_seconds),
-            "reconnect.backoff.ms": 20,  # the client waits for half of it before a reconnect
+            "reconnect.backoff.ms": 20,  # the client reconnects after half of this time
             "reconnect.backoff.max.ms": 500,
             "security.protocol": security.protocol,
             "logger": logger,
@@ -96,7 +96,7 @@ class Confluent:
 
     def admin(self) -> Admin:
         if self._tokens is not None:
-            self._tokens.current()  # raises in plain words: the client itself only asks again
+            self._tokens.current()  # raises a clear error, where the client would only try again
         told: list[KafkaError] = []
         with translated():
             client = AdminClient(self._common | {"error_cb": told.append})
@@ -105,9 +105,10 @@ class Confluent:
         asking = partial(self._consumer, settings.group, isolation_level="read_uncommitted")
         admin = Admin(client, asking, self._topics, settings.request_seconds)
         try:
-            admin.partition_counts()  # the client connects only when it is used
+            admin.partition_counts()  # the client connects when it is first used
         except Unreachable:
-            # Only the callback hears of a wrong password or certificate, or of a dead port.
+            # The client reports a wrong password or certificate, or a closed port, only to the
+            # callback, which runs in `poll`.
             client.poll(0)
             for problem in told:
                 if problem.code() != KafkaError._ALL_BROKERS_DOWN:
@@ -123,7 +124,7 @@ class Confluent:
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "error",  # a position that is gone is never skipped
                 "enable.auto.commit": False,
-                "enable.partition.eof": True,  # the only way to see positions after control records
+                "enable.partition.eof": True,  # shows the positions after control records
                 "queued.min.messages": QUEUED,
                 "fetch.queue.backoff.ms": QUEUE_PAUSE_MS,
             }
@@ -133,7 +134,7 @@ class Confluent:
     def reader(self) -> Reader:
         with translated():
             consumer = self._consumer(
-                self._settings.group,  # it does not join this group, but asks for its coordinator
+                self._settings.group,  # the reader does not join it, but asks for its coordinator
                 max_partition_fetch_bytes=READ_BYTES,
                 fetch_wait_max_ms=READ_WAIT_MS,
             )
@@ -142,7 +143,7 @@ class Confluent:
     def tailer(self, positions: Mapping[Place, int]) -> Tailer:
         with translated():
             consumer = self._consumer(
-                self._settings.group,  # it does not join this group
+                self._settings.group,  # the tailer does not join it
                 max_partition_fetch_bytes=POLL_BYTES,
                 fetch_wait_max_ms=POLL_WAIT_MS,
             )
@@ -157,7 +158,8 @@ class Confluent:
                 session_timeout_ms=milliseconds(settings.session_seconds),
                 heartbeat_interval_ms=milliseconds(settings.session_seconds / 10),
                 max_poll_interval_ms=milliseconds(settings.rebalance_seconds),
-                partition_assignment_strategy="range",  # the same partitions of all inputs
+                # A member gets the same partitions of all inputs.
+                partition_assignment_strategy="range",
                 max_partition_fetch_bytes=POLL_BYTES,
                 fetch_wait_max_ms=POLL_WAIT_MS,
             )
@@ -171,7 +173,7 @@ class Confluent:
                 "acks": "all",
                 "enable.idempotence": True,
                 "message.max.bytes": REQUEST_BYTES,
-                "linger.ms": 5,  # while a transaction collects records; a flush does not wait
+                "linger.ms": 5,  # so that records are sent in batches; a flush does not wait
                 "retry.backoff.ms": 1,
                 "retry.backoff.max.ms": 2,
             }
@@ -192,8 +194,9 @@ class Confluent:
                     ),
                 )
                 try:
-                    # A producer without a connection looks for its coordinator only after 0.5 s.
-                    # It drops its first connection when it knows all brokers: so ask twice.
+                    # Connect first: a producer without a connection looks for its coordinator only
+                    # after 0.5 s. Ask twice, because the producer drops its first connection when
+                    # it knows all brokers.
                     for _ in range(2):
                         producer.list_topics(self._topics[JOURNAL], settings.request_seconds)
                     producer.init_transactions(wait)
@@ -202,8 +205,8 @@ class Confluent:
                 except KafkaException as error:
                     if not error.args[0].retriable() or time.monotonic() > deadline:
                         raise
-                # While the broker ends the last writer's open transaction, it refuses a new writer.
-                # That writer would ask again after 0.5 s: a fresh one asks sooner.
+                # While the broker ends the previous writer's open transaction, it refuses the new
+                # writer, which would ask again only after 0.5 s. Another new writer asks sooner.
                 del producer
                 wait = min(2 * wait, max(FIRST_WAIT_SECONDS, deadline - time.monotonic()))
 

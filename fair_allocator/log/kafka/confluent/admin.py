@@ -1,4 +1,4 @@
-"""Topics and their edges, by confluent-kafka."""
+"""Topics, and where their partitions start and end, by confluent-kafka."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,14 +38,14 @@ _MOVES: Final = (
 """Errors after a broker restarted, or after it failed and its partitions moved."""
 
 _ATTEMPT_SECONDS: Final = 0.5
-"""How long to ask a leader, or the controller, before looking for another; each next attempt may
-take twice as long. The client itself never looks for another."""
+"""How long to ask a leader, or the controller, before we look for a new one. Each later attempt may
+take twice as long. The client itself never looks for a new one."""
 
 _PAUSE_SECONDS: Final = 0.02
 
 _NO_ID: Final = "A" * 22
 _AS_KAFKA_WRITES: Final = str.maketrans("+/", "-_")
-"""Topic ids, in the letters of Kafka's own tools and of the other client."""
+"""Two characters of topic ids, changed to those that Kafka's tools and the other client use."""
 
 _LEVELS: Final = (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
 
@@ -91,9 +91,9 @@ class Admin:
         return found
 
     def _insist(self, ask: Callable[[float], T]) -> T:
-        """Ask again while leaders may have moved; in between, look where they are now.
+        """Ask again while leaders may have moved. After each failure, look where they are now.
 
-        `ask` takes the seconds that it may wait for an answer.
+        `ask` is called with the time in seconds that it may wait for an answer.
         """
         deadline = time.monotonic() + self._patience
         limit = min(_ATTEMPT_SECONDS, self._patience)
@@ -105,7 +105,7 @@ class Admin:
                     raise
             time.sleep(_PAUSE_SECONDS)
             with suppress(KafkaException):
-                # The client remembers the leaders and the controller that it finds.
+                # The client remembers the leaders and the controller that this call finds.
                 self._client.list_topics(timeout=limit)
             limit = min(2 * limit, self._patience)
 
@@ -152,8 +152,8 @@ class Admin:
             for at, future in asked.items()
         }
         if any(offset < 0 for offset in found.values()):
-            # If a broker does not answer in time, the client returns a special number and not an
-            # error.
+            # If a broker does not answer in time, the client returns a negative offset instead of
+            # an error.
             why = "no broker said in time where partitions start or end"
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, why))
         return found

@@ -1,11 +1,11 @@
 """Calls into the client that may never return.
 
-`send_offsets_to_transaction` and `commit_transaction` take a timeout, but hand it to a background
-thread of librdkafka and wait for that thread without a limit. When a broker leaves the cluster,
-librdkafka drops its pending requests to it. If one of them was to store the positions of a
-transaction, the error is lost (2.16, `rd_kafka_txn_handle_TxnOffsetCommit`: the branch ends in a
-bare `return`), and the call waits for ever. So we make the call on a thread of our own, and leave
-that thread behind if the call does not return.
+`send_offsets_to_transaction` and `commit_transaction` take a timeout. But they pass it to a
+background thread of librdkafka, and wait for that thread without a limit. When a broker leaves the
+cluster, librdkafka drops its pending requests to this broker. If a dropped request was to store the
+positions of a transaction, the error is lost, and the call waits for ever. (In version 2.16 this is
+the branch of `rd_kafka_txn_handle_TxnOffsetCommit` that ends in a bare `return`.) So we make the
+call on a thread of our own, and abandon this thread if the call does not return.
 """
 
 import threading
@@ -19,14 +19,14 @@ MARGIN_SECONDS: Final = 0.25
 """How much longer than its own limit a call may take."""
 
 ROOM: Final = 3.0
-"""How many times as long as the last call the next one may take."""
+"""The next call may take this many times as long as the last one."""
 
 
 class GrowingLimit:
     """The time limit of a call: short at first, doubled after each call that took longer.
 
-    So a call that never returns is given up soon, and a slow cluster still gets enough time: while
-    calls take long, the limit stays above the time that they take.
+    So we soon give up a call that never returns. A slow cluster still gets enough time, because the
+    limit grows with the time that calls take.
     """
 
     def __init__(self, least: float, most: float) -> None:
@@ -38,14 +38,14 @@ class GrowingLimit:
         self.seconds = min(max(self._least, ROOM * took), self._most)
 
     def exceeded(self) -> None:
-        """Note that a call took longer, or failed."""
+        """Note that a call took longer than the limit, or failed."""
         self.seconds = min(2 * self.seconds, self._most)
 
 
 class BoundedCalls:
-    """Makes calls one after the other on a thread of its own, each within a limit.
+    """Makes calls one after the other on a thread of its own, each within a time limit.
 
-    Do not use it again after a call that did not return in time.
+    After a call that did not return in time, make a new object.
     """
 
     def __init__(self, name: str) -> None:
@@ -69,7 +69,7 @@ class BoundedCalls:
         Raises
         ------
         Unreachable
-            If it has not returned a moment after that limit.
+            If the call has not returned a moment after that limit.
         """
         self._asked.put(lambda: ask(*arguments))
         try:

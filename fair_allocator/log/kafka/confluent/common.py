@@ -1,4 +1,4 @@
-"""Translates errors of the client into those of the driver."""
+"""Translate errors of the client into errors of the driver."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -56,11 +56,11 @@ COORDINATOR_MOVES: Final = (
 
 
 def as_error(error: KafkaError, topic: str = "") -> DriverError:
-    """Return the driver's error for one of the client's, naming the topic if there is one."""
+    """Return the driver's error for an error of the client. The message names `topic` if given."""
     code, text = error.code(), f"{error.name()}: {error.str()}"
     if topic:
         text = f"{topic}: {text}"
-    # A consumer tells it only in the message: the code is the same for every fatal error.
+    # All fatal errors of a consumer have the same code. Only the message says which error it is.
     if code == KafkaError.FENCED_INSTANCE_ID or (
         code == KafkaError._FATAL and "group.instance.id" in text
     ):
@@ -84,7 +84,7 @@ def translated() -> Iterator[None]:
     except KafkaException as error:
         raise as_error(error.args[0]) from error
     except SystemError as error:
-        # The client failed for good. It raises this error in the next callback of any kind.
+        # The client failed for good. It raises this error in its next callback of any kind.
         cause = error.__cause__
         if isinstance(cause, KafkaException):
             raise as_error(cause.args[0]) from error
@@ -94,7 +94,7 @@ def translated() -> Iterator[None]:
 
 
 def insist(ask: Callable[[], T], while_: Sequence[int], patience: float) -> T:
-    """Ask again while the answer is a temporary error."""
+    """Call `ask` again while it fails with one of the temporary errors `while_`."""
     deadline = time.monotonic() + patience
     while True:
         try:

@@ -25,8 +25,8 @@ from fair_allocator.log.kafka.driver import (
 
 _new = tuple.__new__
 _read_headers: Final = methodcaller("headers")
-"""Raises if the client has set an error. A plain call does not, after many calls: Python then
-skips the check (see `_headers`)."""
+"""Raises the error that the client has set, if there is one (see `_headers`). A plain call would
+not always do this: after many calls, Python makes it without checking for errors."""
 
 _PASSING: Final = (
     KafkaError._ALL_BROKERS_DOWN,
@@ -37,11 +37,11 @@ _PASSING: Final = (
 
 
 _JOINED_SECONDS: Final = 2.0
-"""How long a leaving member waits for a pending decision of the group."""
+"""How long a member that leaves waits for a pending decision of the group."""
 
 
 class _Source:
-    """Takes messages of a consumer, and knows how far it has come with each place."""
+    """Takes the messages of a consumer, and knows how far each place has been read."""
 
     def __init__(self, consumer: Consumer, topics: Mapping[str, str]) -> None:
         self.consumer = consumer
@@ -59,7 +59,7 @@ class _Source:
         return self._ours[at.topic], at.partition
 
     def take(self, limit: int, timeout: float) -> dict[Place, list[Record]]:
-        """Return the records that are there, by place. If there is none, wait for the first one."""
+        """Return the records that have arrived, by place. If there are none, wait for the first."""
         messages = self.consumer.consume(limit, 0)
         if not messages:
             first = self.consumer.poll(timeout)
@@ -81,7 +81,7 @@ class _Source:
             _, stamp = message.timestamp()
             headers = _headers(message)
             key, value = message.key(), message.value()
-            # Make the Record by tuple.__new__, because its own constructor is slower.
+            # Make the `Record` with tuple.__new__, because its own constructor is slower.
             fields = topic, partition, message.offset(), key, value, stamp, headers
             block.append(_new(Record, fields))
         for place, block in blocks.items():
@@ -97,10 +97,10 @@ class _Source:
 
 
 def _headers(message: Any) -> Headers:
-    """Return a message's headers; none if a name among them is not UTF-8.
+    """Return a message's headers; return no headers if a name among them is not UTF-8.
 
-    In that case the client returns a broken list and sets an error, and reading the list may crash
-    the process. No callback runs here, so this is the only possible error.
+    In that case the client sets an error and returns a broken list. Reading this list may crash the
+    process. No callback runs here, so no other error is possible.
     """
     try:
         found = _read_headers(message)
@@ -110,7 +110,7 @@ def _headers(message: Any) -> Headers:
 
 
 def stored_of(consumer: Consumer, wanted: list[TopicPartition], patience: float) -> list[Any]:
-    """Return what the group has committed; `consumer` belongs to it and reads nothing."""
+    """Return what the group has committed; `consumer` has the group's name and reads nothing."""
     try:
         found = insist(partial(consumer.committed, wanted, patience), COORDINATOR_MOVES, patience)
     except KafkaException:
@@ -181,8 +181,8 @@ class GroupReader:
     """See `driver.GroupReader`.
 
     `asking` is a second consumer of the group, which never joins. A broker answers the requests of
-    a connection in order, and a request to join only when every member has joined. So on the
-    member's own connection, a question for stored positions would wait for the slowest member.
+    a connection in order, and it answers a request to join only when every member has joined. So on
+    the member's own connection, a request for stored positions would wait for the slowest member.
     """
 
     def __init__(
@@ -209,21 +209,21 @@ class GroupReader:
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._changed = True
-        # Assign nothing before the log gives the positions: even if paused, the client may fetch
-        # at once, and it gives up if a position does not exist.
+        # Assign nothing before the log gives the positions. Otherwise the client may fetch at once,
+        # even if it is paused, and it fails for good if a position does not exist.
         self._reading.clear()
         consumer.assign([])
         self._joining = False
         if self._listener is None:
-            return  # this member is leaving, and would wait for ever for its member id
+            return  # this member is leaving: to ask for its member id now would never return
         # Take the proof now and keep it while the assignment holds. Later the client may return a
-        # proof without a generation, and the broker does not refuse such a proof.
+        # proof without a generation, which the broker would accept even from an evicted member.
         proof = consumer.consumer_group_metadata() if consumer.memberid() else None
         self._listener.assigned([self._source.ours_of(at) for at in places], proof)
 
     def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._changed = True
-        self._reading.clear()  # keep this first: an assignment here would answer the group
+        self._reading.clear()  # first, because to assign places here would answer the group
         if self._listener is not None and places:
             self._listener.revoking()
         consumer.unassign()
@@ -243,7 +243,7 @@ class GroupReader:
             with translated():
                 blocks = self._source.take(limit, timeout)
         except InstanceFenced:
-            self._joining = False  # the group will decide nothing more for this member
+            self._joining = False  # the group makes no more decisions for this member
             raise
         return [] if self._changed else list(blocks.values())
 
@@ -259,7 +259,7 @@ class GroupReader:
             self._read()
 
     def _read(self) -> None:
-        """Read the places to be read, each from its position."""
+        """Assign the places to read, each with its position, to the client."""
         source = self._source
         with translated():
             source.consumer.assign(
@@ -292,8 +292,8 @@ class GroupReader:
         self._listener = None
         consumer, deadline = self._source.consumer, time.monotonic() + _JOINED_SECONDS
         with translated():
-            # If an assignment arrives while the client closes, it waits for itself for ever, and
-            # the whole process hangs (librdkafka issue 4884).
+            # If an assignment arrives while the client closes, the client waits for itself for
+            # ever, and the whole process hangs (librdkafka issue 4884).
             while self._joining and time.monotonic() < deadline:
                 consumer.poll(0.01)
             consumer.close()

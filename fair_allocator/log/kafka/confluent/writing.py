@@ -14,9 +14,9 @@ from fair_allocator.log.kafka.confluent.common import as_error, translated
 from fair_allocator.log.kafka.driver import Appended, Membership, Place, Stored, Unreachable
 
 STORING_SECONDS: Final = 1.0
-"""How long the group's coordinator may take at first. After that we start over. If the coordinator
-is dead, the client may wait for ever (see `bounded`). A producer also keeps asking the coordinator
-that it knows, even if the group has a new one. Only a new producer looks for the new one."""
+"""How long the group's coordinator may take at first. Then we begin again with a new producer, for
+two reasons. If the coordinator is dead, the client may wait for ever (see `bounded`). And if the
+group has a new coordinator, only a new producer looks for it."""
 
 _DROPPED: Final = (KafkaError._PURGE_INFLIGHT, KafkaError._PURGE_QUEUE)
 
@@ -44,8 +44,8 @@ class Transactions:
     def send(self, records: Sequence[Outgoing]) -> None:
         produce, topics = self._producer.produce, self._topics
         with translated():
-            # No delivery callback, since it takes time: the client itself notes failed records,
-            # and does not commit a transaction that has one.
+            # We set no delivery callback, because it takes time. The client itself notes failed
+            # records, and does not commit a transaction that has one.
             for topic, partition, key, value, headers in records:
                 fields: tuple[Any, ...] = topics[topic], value, key, partition
                 if headers:
@@ -114,7 +114,7 @@ class Writer:
 
 
 class _Sent:
-    """Records on their way, and the offsets they are given."""
+    """Records that are being sent, and the offsets that they get."""
 
     def __init__(
         self,

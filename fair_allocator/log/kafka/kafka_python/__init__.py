@@ -2,8 +2,8 @@
 
 See `connections` and `lenient` for these fixes.
 
-Listeners run on a thread of the client while the polling thread waits, so nothing here needs a
-lock. Comments say how the client behaves when a broker is slow or gone. Every guard in this room
+Listeners run on a thread of the client while the polling thread waits, so this code needs no lock.
+Comments say how the client behaves when a broker is slow or gone. Every workaround in this folder
 comes from a failure that was seen in tests.
 """
 
@@ -90,7 +90,7 @@ class KafkaPython:
 
     def admin(self) -> Admin:
         if self._tokens is not None:
-            self._tokens.current()  # raises in plain words: the client itself only asks again
+            self._tokens.current()  # raises a clear error, where the client would only try again
         with _connecting():
             client = KafkaAdminClient(**self._common)
         return Admin(client, self._names, self._settings.group, self._settings.request_seconds)
@@ -130,7 +130,8 @@ class KafkaPython:
                 session_timeout_ms=milliseconds(settings.session_seconds),
                 heartbeat_interval_ms=milliseconds(settings.session_seconds / 10),
                 max_poll_interval_ms=milliseconds(settings.rebalance_seconds),
-                partition_assignment_strategy=[RangePartitionAssignor],  # inputs together
+                # A member gets the same partitions of all inputs.
+                partition_assignment_strategy=[RangePartitionAssignor],
                 max_partition_fetch_bytes=POLL_BYTES,
                 fetch_max_wait_ms=POLL_WAIT_MS,
             )
@@ -153,7 +154,7 @@ class KafkaPython:
             max_request_size=REQUEST_BYTES,
             max_block_ms=request,
             delivery_timeout_ms=request + 5_000,
-            retry_backoff_ms=2,  # with the default, a small transaction takes 0.2 s
+            retry_backoff_ms=2,  # with the default, even a small transaction takes 0.2 s
             **more,
         )
 
@@ -179,6 +180,6 @@ class KafkaPython:
 
 @contextmanager
 def _connecting() -> Iterator[None]:
-    """Raise the client's errors as the driver's errors, with the reason why no broker answers."""
+    """Raise the client's errors as the driver's errors. Messages say why no broker answers."""
     with failures() as causes, translated(causes):
         yield

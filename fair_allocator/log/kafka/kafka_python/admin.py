@@ -1,4 +1,4 @@
-"""Topics and their edges, by kafka-python."""
+"""Topics, and where their partitions start and end, by kafka-python."""
 
 import time
 from base64 import urlsafe_b64encode
@@ -20,7 +20,7 @@ _COORDINATOR_MOVES: Final = (
     kafka_errors.CoordinatorNotAvailableError,
     kafka_errors.NotCoordinatorError,
 )
-"""Errors of a cluster that has just started, and perhaps never had a group."""
+"""Errors of a cluster that has just started, or that never had a group."""
 
 
 _NO_ID: Final = UUID(int=0)
@@ -64,8 +64,8 @@ class Admin:
             if not hidden:
                 break
             if time.monotonic() > deadline:
-                # The client hides errors here; this is the only one that is not temporary.
-                raise NotPermitted(f"the settings of {hidden[0]} are not shown: DESCRIBE_CONFIGS")
+                # The client hides errors here. Only a missing right is not a temporary error.
+                raise NotPermitted(f"the settings of {hidden[0]} need the right DESCRIBE_CONFIGS")
             time.sleep(0.1)
         return {
             topic: {key: str(data["value"]) for key, data in found[theirs[topic]].items()}
@@ -82,7 +82,7 @@ class Admin:
             for topic, new in topics.items()
         }
         with translated():
-            # Do not let the client raise: it would stop at the first topic, which may exist.
+            # Do not let the client raise errors: it would stop at the first topic that exists.
             answers = self._client.create_topics(wanted, raise_errors=False)["topics"]
             for answer in answers:
                 error = kafka_errors.for_code(answer["error_code"])

@@ -1,4 +1,4 @@
-"""Translates names and errors between the client and the driver."""
+"""Translate names and errors between the client and the driver."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -44,11 +44,11 @@ def translated(failures: Collection[str] = ()) -> Iterator[None]:
     except _UNREACHABLE as error:
         raise Unreachable("; ".join((str(error), *failures))) from error
     except kafka_errors.KafkaError as error:
-        # A producer that failed for good carries the reason in the arguments of its error.
+        # If a producer failed for good, the reason is in the arguments of its error.
         causes = (error, *error.args)
         if any(isinstance(cause, kafka_errors.AuthorizationError) for cause in causes):
             raise NotPermitted(str(error)) from error
-        # A producer that failed before has only the text of the reason.
+        # If a producer failed before, its error has only the text of the reason.
         if kafka_errors.InvalidTimestampError.__name__ in str(error):
             raise DriverError(f"{TIME_REFUSED} ({error})") from error
         fenced = any(isinstance(cause, _FENCED) for cause in causes)
@@ -56,7 +56,7 @@ def translated(failures: Collection[str] = ()) -> Iterator[None]:
 
 
 class Names:
-    """Our names of topics and places, and the cluster's."""
+    """Translates between our names of topics and places and the names in the cluster."""
 
     def __init__(self, topics: Mapping[str, str]) -> None:
         self.theirs = dict(topics)

@@ -5,14 +5,14 @@ version. So that version is pinned, and importing another one gives a warning.
 
 - *A dead coordinator.* A transactional producer asks `await_ready` whether it can talk to its
   coordinator. If the answer is False, the producer looks for the new coordinator and queues its
-  request again. But `await_ready` raises an error instead. Then the producer forgets the request,
-  and `commit_transaction` waits for ever. Here it returns False.
-- *An unknown broker.* A client looks at the cluster every five minutes. If it then meets a broker
-  that it does not know, for example as the leader of a partition, it raises an error that no code
-  retries. Here it asks the cluster again, and says that the broker is not ready yet. The client
-  retries that.
+  request again. But the client's `await_ready` raises an error instead. Then the producer forgets
+  the request, and `commit_transaction` waits for ever. Our `await_ready` returns False.
+- *An unknown broker.* A client asks for the brokers of the cluster every five minutes. If it meets
+  another broker in between, for example as the leader of a partition, it raises an error, and no
+  code tries again. Our class asks for the brokers again, and says that this broker is not ready
+  yet. Then the client tries again.
 - *A pause.* A client pauses for 100 ms before it asks again where topics are. No setting changes
-  this. Here the pause is shorter.
+  this. With our class the pause is shorter.
 """
 
 import logging
@@ -32,20 +32,20 @@ KNOWN_VERSION: Final = "3.0.12"
 """The version of kafka-python that these classes fix."""
 
 METADATA_PAUSE_MS: Final = 10
-"""Pause before a client asks again where topics are; a starting client asks two or three times."""
+"""Pause before a client asks again where topics are. At its start, it asks two or three times."""
 
 NOT_READY_PAUSE_MS: Final = 20
-"""Pause after a coordinator was not ready: the client itself looks for the next without a pause."""
+"""Pause after a coordinator was not ready. The client itself would ask again without a pause."""
 
 _TIME_IS_UP: Final = (kafka_errors.KafkaTimeoutError, kafka_errors.RequestTimedOutError)
-"""Errors of an attempt that began too late; they hide why the earlier attempts failed."""
+"""Errors of an attempt that began too late. We skip them: the earlier errors have the reason."""
 
 
 def warn_of_version(version: str) -> None:
     """Warn if kafka-python is another version than the one that is fixed here."""
     if version != KNOWN_VERSION:
         warnings.warn(
-            f"kafka-python {version} was never tried: the adapter mends what {KNOWN_VERSION} does",
+            f"kafka-python {version} was never tested: the adapter fixes faults of {KNOWN_VERSION}",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -88,7 +88,7 @@ def connections(**configs: Any) -> KafkaNetClient:
 
 @contextmanager
 def failures() -> Iterator[Collection[str]]:
-    """Yield the reasons why connections fail in this block; a client only logs them."""
+    """Yield the reasons why connections fail in this block. The client only logs these reasons."""
     heard = _Failures()
     log = logging.getLogger("kafka.net")
     log.addHandler(heard)
@@ -99,7 +99,7 @@ def failures() -> Iterator[Collection[str]]:
 
 
 class _Failures(logging.Handler):
-    """Collects logged errors; keeps the latest, each once."""
+    """Collects the latest errors that are logged, without repeats."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

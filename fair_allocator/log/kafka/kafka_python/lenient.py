@@ -1,4 +1,4 @@
-"""Reads records whose header names are not UTF-8. Producers in other languages can send them.
+"""Read records whose header names are not UTF-8. Producers in other languages can send them.
 
 The client treats such a record as damaged and never gets past it, so one producer could stop the
 service for good. No setting of the client reaches the class that reads records. So we replace this
@@ -38,5 +38,5 @@ class LenientBatch(DefaultRecordBatch):  # type: ignore[misc]
 
 
 def install() -> None:
-    """Let every consumer of this process read such records."""
+    """Let every consumer of this process read records whose header names are not UTF-8."""
     memory_records.DefaultRecordBatch = LenientBatch

@@ -72,7 +72,7 @@ class Tailer:
 
 
 def _records(found: Sequence[Any], topic: str, partition: int) -> list[Record]:
-    # Make the Record by tuple.__new__, because its own constructor is slower.
+    # Make the `Record` with tuple.__new__, because its own constructor is slower.
     return [
         _new(
             Record,
@@ -112,8 +112,8 @@ class GroupReader:
         self._listener: GroupListener | None = listener
         self._changed = False
         topics = [names.theirs[topic] for topic in INPUTS]
-        # The client must know the topics before it joins, and look at them again after it has
-        # subscribed. Otherwise it finds them changed, joins a second time, and may hang.
+        # The client must know the topics before it joins, and must look at them again after it has
+        # subscribed. Otherwise the client believes that they changed, joins again, and may hang.
         for topic in topics:
             consumer.partitions_for_topic(topic)
         consumer.subscribe(topics, listener=_Listener(self))
@@ -128,13 +128,13 @@ class GroupReader:
 
     def assigned(self, places: Sequence[TopicPartition]) -> None:
         self._changed = True
-        # Pause and set a position, so that the client asks for none: the log gives the real one.
+        # Pause, and set any position, so that the client does not ask for one. The log gives the
+        # real position.
         self._consumer.pause(*places)
         for place in places:
             self._consumer.seek(place, 0)
         # Take the proof now and keep it while the assignment holds. Later the client may return a
-        # proof without a generation. The broker would accept a commit with it, as if without a
-        # group.
+        # proof without a generation, which the broker would accept even from an evicted member.
         now = self._consumer.group_metadata()
         proof = None if now.generation_id < 0 else now
         if self._listener is not None:
@@ -177,7 +177,7 @@ class GroupReader:
         with translated():
             for place in places:
                 left = milliseconds(max(0.0, deadline - time.monotonic()))
-                # Without a timeout it would ask for ever.
+                # Without a timeout, the client would ask for ever.
                 stored = self._consumer.committed(
                     self._names.place(place), metadata=True, timeout_ms=left
                 )
@@ -191,7 +191,7 @@ class GroupReader:
             if wait:
                 self._consumer.commit(positions)
             else:
-                # Only this is allowed during a rebalance; nobody waits for the result.
+                # During a rebalance, the client allows only this call. Nobody waits for the result.
                 self._consumer.commit_async(positions, callback=lambda _offsets, _result: None)
 
     def close(self) -> None:

@@ -17,11 +17,11 @@ CLOSING_SECONDS: Final = 60.0
 
 
 class NoKey:
-    """Stands for no key: the client refuses a record whose key and value are both None."""
+    """A key that stands for no key. The client refuses a record whose key and value are None."""
 
 
 class KeySerializer(Serializer):  # type: ignore[misc]
-    """Leaves keys as they are, and turns `NoKey` into no key."""
+    """Leaves keys unchanged, but turns `NoKey` into None."""
 
     def serialize(self, _topic: str, _headers: Any, data: Any) -> bytes | None:
         return None if data is NoKey else data
@@ -73,7 +73,8 @@ class Writer:
         self._failed = False
 
     def append(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
-        # A producer that lost its broker may keep a batch for ever, and then sends no later batch.
+        # Assume a failure until the end: a producer that lost its broker may keep a batch for ever,
+        # and then sends no later batch.
         self._failed = True
         with translated():
             sent = _sent(self._producer, self._names, records)
@@ -110,7 +111,7 @@ def _wait(producer: KafkaProducer, futures: Sequence[Any], patience: float) -> N
 
 
 def _close_aside(producer: KafkaProducer) -> None:
-    """Close a producer that may be stuck, without waiting: it gives up by itself soon."""
+    """Close a producer that may be stuck, without waiting for it. It soon gives up by itself."""
 
     def run() -> None:
         with suppress(kafka_errors.KafkaError, RuntimeError):
