@@ -45,7 +45,6 @@ from tests.support.kafka_logs import make_topics
 from tests.support.verifier import require
 
 ARMS = 10
-PER_SECOND = 500
 
 CONFIGURATION = """
 [log]
@@ -223,7 +222,7 @@ def peer_process(program: PeerProgram, house: House, settings: KafkaSettings) ->
         yield
 
 
-def latency(house: House, seconds: float, turns: int) -> list[list[object]]:
+def latency(house: House, per_second: int, seconds: float, turns: int) -> list[list[object]]:
     processes: dict[str, Callable[[House, KafkaSettings], AbstractContextManager[object]]] = {
         **{job: partial(bare_process, job) for job in JOBS},
         **dict.fromkeys(house.deliveries, our_process),
@@ -233,12 +232,13 @@ def latency(house: House, seconds: float, turns: int) -> list[list[object]]:
     for turn in range(turns):
         for name, started in processes.items():
             delivery = name if name in DELIVERIES else None
-            log = f"latency-{name.replace(' ', '-')}-{turn}"
+            log = f"latency-{per_second}-{name.replace(' ', '-')}-{turn}"
             settings = house.log(log, delivery=delivery)
             with started(house, settings), house.sender(settings) as sender:
-                seen[name].append(measured(settings, sender, event, PER_SECOND, seconds))
+                seen[name].append(measured(settings, sender, event, per_second, seconds))
     added = [f"p50 to {job}" for job in JOBS]
-    rows: list[list[object]] = [["at 500 requests/s", "p50 ms", "p99 ms", *added, "answered"]]
+    title = f"at {per_second:,} requests/s"
+    rows: list[list[object]] = [[title, "p50 ms", "p99 ms", *added, "answered"]]
     for name, found in seen.items():
         rows.append([name, *(spread([m.quantile(q) for m in found]) for q in (0.5, 0.99))])
         for bare in (seen[job] for job in JOBS):
@@ -292,6 +292,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="less of everything")
     parser.add_argument("--requests", type=int, metavar="N", help="throughput: in a turn")
     parser.add_argument("--turns", type=int, metavar="N", help="throughput: how many")
+    parser.add_argument(
+        "--per-second", type=int, default=500, metavar="N", help="latency: requests"
+    )
     parser.add_argument("--only", choices=parts, nargs="+", default=parts)
     arguments = parser.parse_args()
     quick = arguments.quick
@@ -306,7 +309,7 @@ def main() -> None:
         house = House(arguments.client, arguments.delivery, broker.bootstrap, Path(folder), peers)
         runs: dict[str, Callable[[], list[list[object]]]] = {
             "throughput": lambda: throughput(house, requests, turns),
-            "latency": lambda: latency(house, *((4, 1) if quick else (6, 6))),
+            "latency": lambda: latency(house, arguments.per_second, *((4, 1) if quick else (6, 6))),
             "restore": lambda: restoring(house, 20_000 if quick else 1_000_000),
         }
         for part in arguments.only:

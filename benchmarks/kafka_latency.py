@@ -11,12 +11,14 @@ from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 from fair_allocator.log.base import Incoming
 from fair_allocator.log.kafka import KafkaClient, KafkaSettings
 
-BATCH = 5
+BATCHES = 100
+"""How many batches a second the sender sends."""
+
 WARM = 0.25
 """The share of answers at the beginning that is not counted."""
 
 REWARD_LAG = 200
-"""Requests between one and its reward."""
+"""Requests between one and its reward; many more if there are many requests a second."""
 
 Event = Callable[[str, int], Incoming]
 
@@ -67,20 +69,21 @@ def measured(
 
     The answers of a partition come in the order of its requests, whatever they say.
     """
-    count = int(per_second * seconds)
+    size, lag = max(1, round(per_second / BATCHES)), max(REWARD_LAG, round(0.4 * per_second))
+    count = int(per_second * seconds) // size * size
     sent: dict[int, list[float]] = {p: [] for p in range(sender.partitions)}
     done = threading.Event()
 
     def send() -> None:
         began = time.perf_counter()
-        for begin in range(0, count, BATCH):
-            numbers = range(first + begin, first + begin + BATCH)
+        for begin in range(0, count, size):
+            numbers = range(first + begin, first + begin + size)
             batch = [event("requests", n) for n in numbers]
-            batch += [event("rewards", n - REWARD_LAG) for n in numbers if n >= first + REWARD_LAG]
+            batch += [event("rewards", n - lag) for n in numbers if n >= first + lag]
             now = time.time()
-            for partition, _ in sender.append_many(batch)[:BATCH]:
+            for partition, _ in sender.append_many(batch)[:size]:
                 sent[partition].append(now)
-            pause = began + (begin + BATCH) / per_second - time.perf_counter()
+            pause = began + (begin + size) / per_second - time.perf_counter()
             done.wait(max(0.0, pause))
 
     times: list[float] = []
