@@ -7,8 +7,8 @@ group, at most as many records at a time as the service does by default. Each su
 transaction. It has an answer for every request, one changelog record for every partition of the
 batch, and the group's positions. The changelog also has the rewards, because they change the state.
 All replicas must acknowledge all records, or the transaction fails. The client's settings that
-decide speed (fetch sizes and waits, linger, back-off, batch size) are those of the service. The
-loop does not recover from failures.
+decide speed (fetch sizes, waits and queues, linger, back-off, batch size) are those of the service.
+The loop does not recover from failures.
 """
 
 import sys
@@ -111,6 +111,8 @@ def bare_confluent(job: Job, servers: str, prefix: str) -> Step:
             "enable.auto.commit": False,
             "fetch.wait.max.ms": 100,
             "max.partition.fetch.bytes": 2**19,
+            "queued.min.messages": 40_000,
+            "fetch.queue.backoff.ms": 10,
             "partition.assignment.strategy": "range",
         }
     )

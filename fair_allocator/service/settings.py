@@ -25,7 +25,7 @@ class ServiceSettings:
 
     shard: ShardSettings = field(default_factory=ShardSettings)
     pools: Mapping[str, FilePool] = field(default_factory=dict)
-    batch_records: int = 16_000
+    batch_records: int = 32_000
     ahead_records: int = 500
     poll_seconds: float = 0.2
     tick_seconds: float = 1.0
