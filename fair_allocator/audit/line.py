@@ -137,7 +137,7 @@ class Line:
     # -- changes ------------------------------------------------------------------------------
 
     def miss(self, slots: int) -> None:
-        """Note that the arm missed slots of the pool's clock, or ran ahead (negative `slots`)."""
+        """Note that the arm missed slots of the pool's clock, or ran ahead of it if below 0."""
         self.since += slots
         self.last += slots
         if self.due is not None:
