@@ -161,7 +161,7 @@ class ApiSection(Section):
     enabled: Annotated[bool | None, BeforeValidator(none)] = None
     """Whether `run` serves the HTTP API; "none": yes on the embedded log, no on Kafka."""
     max_in_flight: Count = 10_000
-    """For how many events clients may wait at the same time; others must ask again later."""
+    """For how many events clients may wait at the same time; further clients must ask later."""
     max_wait_seconds: Annotated[float, Field(gt=0, le=600)] = 60.0
     """For how many seconds a client may wait for an answer."""
     remembered_answers: Count = 50_000
