@@ -167,7 +167,7 @@ class ApiSection(Section):
     remembered_answers: Count = 50_000
     """How many answers the server keeps in memory, for clients that ask for them again."""
     look_back_records: Annotated[int, Field(ge=0)] = 10_000
-    """How many records of each output partition the server reads at its start, to know answers."""
+    """How many records of each output the server reads at its start, to know recent answers."""
     max_streams: Count = 100
     """How many clients may follow the stream of assignments at the same time."""
 
