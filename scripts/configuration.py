@@ -10,8 +10,9 @@ from fair_allocator.core.learners import Learner, is_built_in, known_learners
 HEAD = """\
 # Configuration
 
-This page lists every setting with its type, its default and its meaning. A script writes the table
-from the code, and a test checks that it is current.
+This page lists every setting with its type, its default and its meaning. A script writes the page
+from the code, and a test checks that it is current. [service.md](service.md#words) explains the
+words, such as *shard*, *journal* and *dead letter*.
 
 - **The file.** Settings are in one TOML file. Give it with `--config FILE` or in the variable
   `FAIR_ALLOCATOR_CONFIG`. The part of a name before the dot is the section: `log.path` is the key
@@ -20,19 +21,19 @@ from the code, and a test checks that it is current.
 - **Check it first.** `fair-allocator check-config --config FILE` says what each pool guarantees,
   and warns of settings that make no sense together. If the service could not start with them, the
   command exits 78.
-- **`"none"`** switches a setting off where the type allows it.
-- **Pools.** `pools.NAME` is the pool of that name. `pools."*"` is the template for every
-  other name. See [service.md](service.md#pools).
+- **`"none"`** means that a setting has no value, because TOML has no word for that.
+- **Time.** The timeouts and the rate of a pool go by the [time of the records](service.md#time).
+
 """
 
 VARIABLES = """\
 ## Variables
 
-An environment variable can set each setting outside of `pools`. It overrides the file. Its name
-is `FAIR_ALLOCATOR_`, the section, two underscores and the key, in capitals: `log.path` is
-`FAIR_ALLOCATOR_LOG__PATH`, and `seed` is `FAIR_ALLOCATOR_SEED`. Write numbers and booleans as in
-TOML, texts as they are, and lists with commas between the items. An empty variable counts as not
-set. Pools are configured in the file only.
+You can set each setting outside of `pools` by an environment variable, too. The variable overrides
+the file. Its name is `FAIR_ALLOCATOR_`, the section, two underscores and the key, in capitals:
+`log.path` is `FAIR_ALLOCATOR_LOG__PATH`, and `seed` is `FAIR_ALLOCATOR_SEED`. Write numbers and
+booleans as in TOML, texts as they are, and lists with commas between the items. An empty variable
+counts as not set. Only the file can have pools.
 
 These variables are not settings:
 
@@ -41,14 +42,15 @@ These variables are not settings:
 | `FAIR_ALLOCATOR_CONFIG` | The configuration file, if `--config` is not given. |
 | `FAIR_ALLOCATOR_URL` | The server that `ask`, `reward`, `decline`, `tail` and `watch` talk to. |
 | `FAIR_ALLOCATOR_TOKEN` | The token that these commands send to the server. |
-| `FAIR_ALLOCATOR_PURE` | If it is 1 at the installation, nothing is compiled. |
+| `FAIR_ALLOCATOR_PURE` | If it is 1 during `pip install`, nothing is compiled. |
 """
 
 LEARNERS = """\
 ## Learners
 
 `pools.NAME.learner` is a name, or a table with the name and parameters:
-`learner = { name = "epsilon-greedy", epsilon = 0.05 }`. The last three are for simulations.
+`learner = { name = "epsilon-greedy", epsilon = 0.05 }`. [theory.md](theory.md#learners) says how
+each learner chooses. The last three are for simulations.
 
 | learner | parameter | default | meaning |
 |---|---|---|---|
@@ -82,7 +84,10 @@ def described(kind: type[Learner]) -> dict[str, str]:
 
 def page() -> str:
     """Return the whole document."""
-    return "\n".join((HEAD, reference(), VARIABLES, LEARNERS + learner_rows()))
+    body = "\n".join((reference(), VARIABLES, LEARNERS + learner_rows()))
+    headings = re.findall("^## (.+)$", body, re.M)
+    contents = [f"- [{each}](#{re.sub('[^a-z-]', '', each.lower())})" for each in headings]
+    return HEAD + "\n".join(contents) + "\n\n" + body
 
 
 if __name__ == "__main__":

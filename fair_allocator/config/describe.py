@@ -1,13 +1,14 @@
 """The configuration in words: a reference, an example, and what the pools promise."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import fsum
 from typing import Any, Final
 
-from fair_allocator.config.keys import KeyPath, dotted, known_settings
+from fair_allocator.config.keys import KeyPath, dotted, known_sections, known_settings
 from fair_allocator.config.pool import PoolConfiguration
 from fair_allocator.config.settings import Configuration
 from fair_allocator.core.pool import Pool
@@ -29,13 +30,26 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 
 def reference() -> str:
-    """Return a Markdown table of every setting."""
-    lines = ["| setting | type | default | meaning |", "|---|---|---|---|"]
+    """Return a heading, a sentence and a Markdown table of the settings for every section."""
+    lines: list[str] = []
+    about, section = known_sections(), ""
     for setting in known_settings():
+        if setting.place[0] != section:
+            section = setting.place[0]
+            title = section if len(setting.place) == 1 else f"[{dotted(setting.place[:-1])}]"
+            lines += ["", f"## `{title}`", ""]
+            if len(setting.place) > 1:
+                lines += [_linked(about[section]), ""]
+            lines += ["| setting | type | default | meaning |", "|---|---|---|---|"]
         key, kind, meaning = dotted(setting.place), _kind(setting.schema), setting.description
         default = "required" if setting.default is None else f"`{setting.default}`"
-        lines.append(f"| `{key}` | {kind} | {default} | {meaning} |")
-    return "\n".join(lines) + "\n"
+        lines.append(f"| `{key}` | {kind} | {default} | {_linked(meaning)} |")
+    return "\n".join(lines[1:]) + "\n"
+
+
+def _linked(text: str) -> str:
+    """Make links of the pages that a text names."""
+    return re.sub(r"\bdocs/(\w+\.md)", r"[\1](\1)", text)
 
 
 _EXAMPLE_POOLS: Final = """

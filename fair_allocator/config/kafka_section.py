@@ -18,63 +18,63 @@ class KafkaSection(Section):
     """Section ``kafka``, for `log.kind` "kafka" and "confluent"."""
 
     bootstrap_servers: Annotated[str, Field(min_length=1), AfterValidator(brokers)] = _BROKERS
-    """Brokers to ask first, host:port with commas between them."""
+    """The brokers to connect to first: host:port, with commas between them."""
     topic_prefix: str = _KAFKA.topic_prefix
     """The prefix of the names of the six topics."""
     group: Annotated[str, Field(min_length=1)] = _KAFKA.group
     """The consumer group of the instances that share the work."""
     instance: str = ""
-    """This instance's own name, the same after a restart; by default the host's name."""
+    """The name of this instance, which a restart must not change; by default the host's name."""
     delivery: Literal["exactly_once", "at_least_once"] = "exactly_once"
     """How often consumers may see an answer; "at_least_once" is faster, see docs/kafka.md."""
     transactional_id: str = ""
-    """The id of this instance's transactions at the broker; by default group and instance."""
+    """The id of this instance's transactions at the broker; by default "GROUP/INSTANCE"."""
     session_seconds: Annotated[float, Field(ge=1)] = _KAFKA.session_seconds
-    """Seconds after which a silent instance's partitions go to the others."""
+    """After how many seconds the partitions of a silent instance go to the others."""
     transaction_seconds: Annotated[float, Field(ge=1)] = _KAFKA.transaction_seconds
-    """Seconds after which the broker aborts a transaction that was left open."""
+    """After how many seconds the broker aborts a transaction that was left open."""
     request_seconds: Annotated[float, Field(ge=1)] = _KAFKA.request_seconds
-    """Seconds to wait for an answer from the broker."""
+    """For how many seconds to wait for an answer of a broker."""
     rebalance_seconds: Annotated[float, Field(ge=1)] = _KAFKA.rebalance_seconds
-    """Seconds the group waits for an instance that is busy restoring; above `session_seconds`."""
+    """How many seconds the group waits for a restoring instance; must exceed `session_seconds`."""
     replication: Annotated[int, Field(ge=-1)] = -1
-    """Copies of every topic that `topics --create` makes; -1 is the cluster's default."""
+    """How many copies of every topic `topics --create` makes; -1: the cluster's default."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """How to connect to the brokers."""
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = (
         "SCRAM-SHA-512"
     )
-    """How the client proves its identity."""
+    """How the service proves its identity to the brokers."""
     sasl_username: str = ""
-    """The user's name for SASL."""
+    """The user name for SASL."""
     sasl_password: SecretStr = SecretStr("")
-    """The user's password; better in a variable or in a file."""
+    """The password for SASL; safer in a variable or in a file."""
     sasl_password_file: Annotated[Path | None, Field(strict=False), BeforeValidator(none)] = None
-    """A file that holds the password, in place of `sasl_password`."""
+    """A file with this password; set it instead of `sasl_password`."""
     oauth_token_url: Annotated[str, AfterValidator(endpoint)] = ""
     """The endpoint that gives tokens for OAUTHBEARER (OIDC, client credentials)."""
     oauth_client_id: str = ""
-    """The name of this client at the token endpoint."""
+    """The client id of the service at the token endpoint."""
     oauth_client_secret: SecretStr = SecretStr("")
-    """The client's secret at the token endpoint; better in a variable or in a file."""
+    """The client secret for the token endpoint; safer in a variable or in a file."""
     oauth_client_secret_file: Annotated[Path | None, Field(strict=False), BeforeValidator(none)] = (
         None
     )
-    """A file that holds the secret, in place of `oauth_client_secret`."""
+    """A file with this secret; set it instead of `oauth_client_secret`."""
     oauth_scope: str = ""
     """The scope to ask for, if the token endpoint wants one."""
     oauth_ca_file: str = ""
-    """Authorities to trust for the token endpoint, in PEM; by default the system's."""
+    """A PEM file of authorities to trust for the token endpoint; by default those of the system."""
     oauth_token_source: Annotated[str, AfterValidator(function)] = ""
-    """A function that returns token and expiry, "module:function", in place of the endpoint."""
+    """A function "module:function" to ask for tokens instead of the endpoint, see docs/kafka.md."""
     oauth_extensions: dict[str, str] = Field(default={})
     """Names and values to send with the token, such as Confluent Cloud's logicalCluster."""
     tls_ca_file: str = ""
-    """Authorities to trust, in PEM; by default the system's."""
+    """A PEM file of authorities to trust for the brokers; by default those of the system."""
     tls_certificate_file: str = ""
-    """The client's certificate, in PEM, if the broker asks for one."""
+    """A PEM file with the certificate of the service, if the brokers ask for one."""
     tls_key_file: str = ""
-    """The key of the client's certificate, in PEM."""
+    """A PEM file with the key of this certificate."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "KafkaSection":

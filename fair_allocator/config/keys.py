@@ -79,6 +79,12 @@ def known_settings() -> tuple[Setting, ...]:
     return tuple(known)
 
 
+def known_sections() -> dict[str, str]:
+    """Return every section, in the order of the model, and what it is about."""
+    described = _described()
+    return {name: described["Configuration", name] for name in Configuration.model_fields}
+
+
 def _described() -> dict[tuple[str, str], str]:
     """Return the docstring of each attribute by class and name.
 

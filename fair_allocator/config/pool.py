@@ -55,40 +55,40 @@ class PoolConfiguration(PoolSettings):
     model_config = CONFIG
 
     arms: dict[Name, Annotated[Share, BeforeValidator(_share)]]
-    """Each arm's name with its quota, the share of rounds it is guaranteed: 0.2, "0.2", "1/5"."""
+    """The name of each arm and its quota, the share that it is promised: 0.2, "0.2" or "1/5"."""
     tolerance: Annotated[Share, BeforeValidator(_slack)] = 0
-    """By how many pulls an arm may fall short of its entitlement."""
+    """By how many pulls an arm may fall short of what it is entitled to."""
     rule: Literal["auto", "max-deficit", "earliest-deadline", "none"] = "auto"
     """The rule that serves arms that are owed a pull; "none" guarantees nothing."""
     learner: _Learner = "ucb1"
-    """The learner that fills the free rounds: a name, or a table with its name and parameters."""
+    """The learner, which chooses when no arm must be served: a name or a table, see Learners."""
     reward_timeout: SpanOrNone = None
-    """Seconds of record time that the pool waits for a reward; "none": for ever."""
+    """For how many seconds the pool waits for a reward; "none": for ever."""
     default_reward: RewardOrNone = None
-    """The reward counted at the timeout; "none" counts nothing."""
+    """The reward to count if none has come in time; "none": count nothing."""
     requests: Literal["plain", "any"] = "plain"
-    """What requests may ask for; with "any" they may name arms and slots, and arms may sleep."""
+    """With "any", requests may name arms and ask for several, see docs/requests.md."""
     bank: Annotated[Count | None, BeforeValidator(none)] = None
-    """The largest lead, in pulls, that counts for an arm; it limits waits. "none": any lead."""
+    """How many pulls in advance count for an arm; a small bank limits waits. "none": any number."""
     caps: dict[Name, Annotated[Share, BeforeValidator(_share)]] | None = None
-    """Upper shares by arm: the learner does not choose an arm that has reached its cap."""
+    """The cap of each arm: the largest share that the learner may give it."""
     max_open: Annotated[Count | dict[Name, Count] | None, BeforeValidator(none)] = None
-    """Open assignments that an arm may have, one number or one per arm; "none": any number."""
+    """How many open assignments an arm may have: one number, or one by arm. "none": any number."""
     tags: dict[Name, Tags] | None = None
-    """Tags of arms, such as skills; requests say in `needs` which tags they want."""
+    """The tags of each arm, such as skills; requests say in `needs` which tags an arm must have."""
     when_busy: Literal["wait", "refuse"] = "wait"
     """What happens to a request that no arm can take now, or whose pool is paused."""
     wait_timeout: SpanOrNone = None
-    """Seconds of record time that a request may wait; "none": for ever."""
+    """For how many seconds a request may wait for an arm; "none": for ever."""
     reassign: bool = False
-    """Whether a request is decided again when its arm declines or its reward_timeout passes."""
+    """Whether another arm gets a request whose arm declines or gives no reward in time."""
     rate: Annotated[Rate | None, BeforeValidator(none)] = None
-    """Requests taken in a second of record time; a further one is a dead letter. "none": all."""
+    """How many requests the pool takes in a second; others become dead letters. "none": all."""
     burst: Annotated[Rate | None, BeforeValidator(none)] = None
-    """Requests taken at once, before the rate counts; "none": as many as `rate`."""
+    """How many requests the pool takes at once before the rate counts; "none": like `rate`."""
 
     parts: Annotated[int, Field(ge=1, le=MOST_PARTS)] = 1
-    """Parts that share the requests of a pool too busy for one partition, see docs/splitting.md."""
+    """How many parts share the requests of a pool that is too busy, see docs/splitting.md."""
 
     @model_validator(mode="after")
     def _can_be_made(self) -> "PoolConfiguration":

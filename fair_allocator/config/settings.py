@@ -49,102 +49,102 @@ class LogSection(Section):
     path: Annotated[Path, Field(strict=False), AfterValidator(_named_file)] = Path(
         "fair-allocator.db"
     )
-    """The file of the embedded log, relative to where the command is run."""
+    """The file of the embedded log, relative to the folder in which the command runs."""
     partitions: Annotated[int, Field(ge=1, le=1024)] = 4
-    """Partitions of every topic. Each pool lives on one. Kafka's topics must have as many."""
+    """How many partitions every topic has. Kafka's topics must have the same number."""
     partitioner: Partitioner = "murmur2"
-    """How producers choose a record's partition from its key; "none" leaves it unchecked."""
+    """How producers choose a record's partition by its key; "none": the service does not check."""
     retain_records: CountOrNone = 1_000_000
-    """Input and output records kept per topic partition; "none": all. Not used on Kafka."""
+    """How many inputs and outputs to keep in each partition; "none": all. Not used on Kafka."""
     retain_seconds: SpanOrNone = None
-    """Seconds for which input and output records are kept; "none" keeps them for ever."""
+    """For how many seconds to keep inputs and outputs; "none": for ever. Not used on Kafka."""
 
 
 class ServiceSection(Section):
     """Section ``service``."""
 
     batch_records: Annotated[int, Field(ge=1, le=100_000)] = _SERVICE.batch_records
-    """Most records folded in one commit."""
+    """How many inputs one commit may have at most."""
     poll_seconds: Span = _SERVICE.poll_seconds
-    """Seconds a poll waits for records."""
+    """For how many seconds the service waits for new records before it does other work."""
     tick_seconds: Span = _SERVICE.tick_seconds
-    """Seconds between clock ticks of an idle shard; a tick lets rewards time out."""
+    """After how many seconds without an input the service looks whether something has timed out."""
     stuck_seconds: Span = 60.0
-    """Seconds without a turn of the loop after which the service reports itself dead."""
+    """After how many seconds without progress the service ends itself with exit 70."""
     give_up_seconds: Annotated[float, Field(ge=0)] = _SERVICE.give_up_seconds
-    """Seconds for which commits and restores may fail before the service ends with exit 69."""
+    """For how many seconds commits and restores may fail before the service ends with exit 69."""
     drain_seconds: Annotated[float, Field(ge=0)] = 10.0
-    """Seconds that a stop may take to commit the current work."""
+    """How many seconds the service may take to commit its current work when it is stopped."""
 
 
 class SnapshotSection(Section):
     """Section ``snapshots``."""
 
     every_entries: Count = _SERVICE.snapshot_entries
-    """Journal entries after which a shard writes a snapshot."""
+    """After how many journal entries a new snapshot of a shard is due."""
     chunk_bytes: Annotated[int, Field(ge=1024, le=900_000)] = _SERVICE.snapshot_chunk_bytes
-    """Bytes of one piece of a snapshot, to stay below the log's message limit."""
+    """The size of one piece of a snapshot, in bytes; it must fit into a record of the log."""
 
 
 class LimitsSection(Section):
     """Section ``limits``."""
 
     record_bytes: Count = _SHARD.record_bytes
-    """Bytes of the longest record that is read; a longer one is a dead letter."""
+    """How many bytes an input may have; a longer one becomes a dead letter."""
     pending_per_pool: Count = _SHARD.pending_per_pool
-    """Assignments of a pool that wait for their reward; beyond that the oldest expire."""
+    """How many assignments of a pool may wait for their reward; beyond that, the oldest expire."""
     waiting_per_pool: Annotated[int, Field(ge=0)] = _SHARD.waiting_per_pool
-    """Requests of a pool that wait because no arm can take them; a further one is a dead letter."""
+    """How many requests of a pool may wait for an arm; a further one becomes a dead letter."""
     remembered_per_pool: Annotated[int, Field(ge=0)] = _SHARD.remembered_per_pool
-    """Settled requests that a pool remembers, so that a repeat gets its first answer."""
+    """How many closed requests a pool remembers, so that a repeat gets its first answer."""
     memory_bytes: Annotated[int, Field(ge=100_000)] | Literal["auto"] = "auto"
-    """Memory that requests may take in a partition; "auto" is a part of the machine's memory."""
+    """How many bytes of memory a partition's requests may take; "auto": see docs/security.md."""
     pools_per_shard: Count = _SHARD.pools_per_shard
-    """Pools of one partition; beyond that, the service creates no pool on demand."""
+    """How many pools a partition may have; beyond that, the service makes none on demand."""
     arms_per_pool: Count = _SHARD.arms_per_pool
-    """Arms of one pool."""
+    """How many arms a pool may have."""
     unknown_fields: Literal["ignore", "check", "refuse"] = "check"
     """What to do with unknown fields of events; "check" refuses those that resemble a known one."""
     clock_skew_seconds: Annotated[float, Field(ge=0)] = _SHARD.clock_skew / 1000
-    """Seconds a record may be ahead of the clock; a record further ahead is a dead letter."""
+    """By how many seconds a record may be ahead of the clock; beyond that, it is a dead letter."""
     retire_after_seconds: SpanOrNone = None
-    """Idle seconds after which a pool created on demand is kept compressed; "none": never."""
+    """After how many seconds an idle pool made on demand is stored compressed; "none": never."""
 
 
 class AuditSection(Section):
     """Section ``audit``."""
 
     epochs_every_requests: Count = _SHARD.standing_every
-    """Requests of a partition after which an active pool's full standing is published again."""
+    """After how many requests a pool's complete epoch record comes again, see docs/service.md."""
 
 
 class ObserveSection(Section):
     """Section ``observe``."""
 
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
-    """The address on which metrics, health and the page are served; "0.0.0.0" means any."""
+    """The address of the server for page, metrics, health and API; "0.0.0.0" means any."""
     port: Annotated[Annotated[int, Field(ge=0, le=65535)] | None, BeforeValidator(none)] = 9464
-    """The port of that address; 0 takes any free one, "none" serves nothing."""
+    """The port of this server; 0 takes any free one, "none" starts no server."""
     port_required: bool = True
-    """Whether the service ends with exit 78 if it cannot use the port; else it runs without it."""
+    """If the port is taken: true ends the service with exit 78, false runs it without a server."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The lowest level of the log lines that the service writes to standard error."""
     token: SecretStr = SecretStr("")
-    """The bearer token for metrics and pools; if empty, clients need no token."""
+    """The token with which clients may read metrics and pools; without any token, all may read."""
     token_file: Annotated[Path | None, Field(strict=False), BeforeValidator(none)] = None
-    """A file that holds the token, in place of `token`."""
+    """A file with this token; set it instead of `token`."""
     tokens_file: Annotated[Path | None, Field(strict=False), BeforeValidator(none)] = None
     """A file of tokens with the rights read, ask and control, see docs/operations.md."""
     tls_certificate_file: Annotated[Path | None, Field(strict=False), BeforeValidator(none)] = None
-    """The server's certificate with its chain, in PEM; with it, everything is served by https."""
+    """A PEM file with the server's certificate and chain; with it, the server speaks only https."""
     tls_key_file: Annotated[Path | None, Field(strict=False), BeforeValidator(none)] = None
-    """The key of the certificate, in PEM."""
+    """A PEM file with the key of this certificate."""
     page_controls: bool = False
-    """Whether the page can change pools, for people whose token has the right to control."""
+    """Whether people whose token has the right `control` can change pools on the page."""
     max_clients: Count = 50
-    """Pages that may watch at the same time."""
+    """How many pages may watch at the same time."""
     max_connections: Count = 1_000
-    """Connections at the same time; for a further one, the server closes an idle or slow one."""
+    """How many connections the server keeps; for a further one, it closes an idle or slow one."""
     hosts: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)] = ()
     """Host names that clients may use for the server, besides addresses; if empty, any name."""
 
@@ -161,53 +161,53 @@ class ApiSection(Section):
     enabled: Annotated[bool | None, BeforeValidator(none)] = None
     """Whether `run` serves the HTTP API; "none": yes on the embedded log, no on Kafka."""
     max_in_flight: Count = 10_000
-    """Events that clients wait for at the same time; beyond that, clients must ask again later."""
+    """For how many events clients may wait at the same time; further clients must ask later."""
     max_wait_seconds: Annotated[float, Field(gt=0, le=600)] = 60.0
-    """Seconds for which a client may wait for an answer."""
+    """For how many seconds a client may wait for an answer."""
     remembered_answers: Count = 50_000
-    """Requests whose answers are kept in memory, for clients that ask for them again."""
+    """How many answers the server keeps in memory, for clients that ask for them again."""
     look_back_records: Annotated[int, Field(ge=0)] = 10_000
-    """Records read from the end of each output partition at the start, to know recent answers."""
+    """How many records of each output the server reads at its start, to know recent answers."""
     max_streams: Count = 100
-    """Streams of assignments at the same time."""
+    """How many clients may follow the stream of assignments at the same time."""
 
 
 class MetricsSection(Section):
     """Section ``metrics``."""
 
     max_arms_per_pool: Annotated[int, Field(ge=0)] = 100
-    """Arms of a pool with their own series; series of the pool always cover all its arms."""
+    """How many arms of a pool have series of their own; the pool's series cover all its arms."""
     max_arms: Annotated[int, Field(ge=0)] = 5_000
-    """Arms with their own series, over all pools."""
+    """How many arms of all pools together have series of their own."""
     max_pools: Annotated[int, Field(ge=0)] = 5_000
-    """Pools with their own series; a pool that breaks its promise always has one."""
+    """How many pools have series of their own; a pool that breaks its promise always has some."""
 
 
 class Configuration(Section):
     """All settings."""
 
     seed: int = _SHARD.seed
-    """Determines, with a pool's name and round, every random number a learner draws."""
+    """Every random number of a learner follows from this seed, the pool's name and the round."""
     log: LogSection = LogSection()
     """Where the topics are kept."""
     kafka: KafkaSection = KafkaSection()
-    """How to reach the cluster, and the name of this instance."""
+    """How to reach Kafka, for `log.kind` "kafka" and "confluent", see docs/kafka.md."""
     service: ServiceSection = ServiceSection()
-    """How the service's loop works."""
+    """How much the service does at once, and how long it waits."""
     snapshots: SnapshotSection = SnapshotSection()
-    """How often a shard writes its whole state, and in what pieces."""
+    """How often the service writes the whole state of a shard, and in what pieces."""
     limits: LimitsSection = LimitsSection()
-    """Limits on memory and on input."""
+    """Limits on memory and on inputs, see docs/security.md."""
     audit: AuditSection = AuditSection()
     """What the service publishes for the audit."""
     observe: ObserveSection = ObserveSection()
-    """Where metrics, health and the page are served."""
+    """The server for page, metrics, health and API, see docs/operations.md."""
     api: ApiSection = ApiSection()
-    """What the HTTP API allows."""
+    """What the HTTP API allows, see docs/http.md."""
     metrics: MetricsSection = MetricsSection()
-    """How many metric series there may be."""
+    """How many series of metrics there may be, see docs/operations.md."""
     pools: dict[Name, PoolConfiguration] = Field(default={})
-    """The pools by name; the one called "*" is the template of pools created on demand."""
+    """The settings of pool NAME; "*" is the template of pools on demand, see docs/service.md."""
 
     @field_validator("pools")
     @classmethod

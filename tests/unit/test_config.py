@@ -412,9 +412,9 @@ def test_the_example_shows_every_default(file: Path) -> None:
 
 
 def test_the_reference_has_a_row_for_every_setting() -> None:
-    rows = reference().splitlines()
+    rows = [line for line in reference().splitlines() if line.startswith("| `")]
     assert all(row.count("|") == 5 for row in rows)
-    assert len(rows) == 2 + len(known_settings())
+    assert len(rows) == len(known_settings())
     assert any(row.startswith("| `pools.NAME.arms` | table | required | ") for row in rows)
     assert any(row.startswith("| `log.partitions` | integer >= 1 and <= 1024 |") for row in rows)
     assert any('| number > 0 or `"none"` | `"none"` |' in row for row in rows)

@@ -31,7 +31,7 @@ class EpsilonGreedy(Watcher):
     Parameters
     ----------
     epsilon
-        The probability of exploring, in (0, 1].
+        The probability of a random choice, in (0, 1].
     """
 
     name: ClassVar[str] = "epsilon-greedy"

@@ -36,7 +36,7 @@ class LFG(Watcher):
     Parameters
     ----------
     eta
-        The weight of the index against the queue, in (0, 1e12].
+        The weight of rewards against the queue of unserved quota, in (0, 1e12].
     """
 
     name: ClassVar[str] = "lfg"

@@ -35,7 +35,7 @@ class TSCSFB(Thompson):
     Parameters
     ----------
     eta
-        The weight of x against the queue, in (0, 1e12].
+        The weight of rewards against the queue of unserved quota, in (0, 1e12].
     """
 
     name: ClassVar[str] = "tscsf-b"
