@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from fair_allocator.log.kafka import KafkaSettings
 from fair_allocator.log.kafka.confluent import Confluent, bounded, reading
+from fair_allocator.log.kafka.confluent import admin as admin_of_confluent
 from fair_allocator.log.kafka.confluent.admin import Admin
 from fair_allocator.log.kafka.confluent.bounded import BoundedCalls, GrowingLimit
 from fair_allocator.log.kafka.confluent.reading import GroupReader
@@ -120,6 +121,36 @@ def test_where_a_controller_does_not_answer_the_new_one_is_looked_for() -> None:
     admin = Admin(client, Nobody, KafkaSettings("nowhere:1").topics, 5.0)
     assert admin.described()["journal"] == Described(2, "A-_" * 7)
     assert client.looked == 1
+
+
+class Away(MovingLeader):
+    """An admin client whose leader answers again at some time; until then, time passes in vain."""
+
+    def __init__(self, until: float) -> None:
+        super().__init__(_timed_out)
+        self.now = 0.0
+        self._until = until
+
+    def list_offsets(self, wanted: Any, **more: Any) -> dict[TopicPartition, "Future[Any]"]:
+        self.looked = self.now >= self._until
+        if not self.looked:
+            self.now += more["request_timeout"]
+        return super().list_offsets(wanted)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize("until", [1.0, 5.0, 7.6, 9.0, 12.5, 15.0])
+def test_a_leader_that_is_back_is_soon_asked(until: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Away(until)
+    monkeypatch.setattr(admin_of_confluent, "time", client)
+    admin = Admin(client, Nobody, KafkaSettings("nowhere:1").topics, 20.0)
+    assert admin.offsets([("journal", 0)], Edge.END) == {("journal", 0): 7}
+    assert client.now < 1.2 * until + 0.5
 
 
 def test_nobody_who_says_where_a_partition_ends_is_an_outage() -> None:
