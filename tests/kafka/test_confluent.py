@@ -15,7 +15,15 @@ from fair_allocator.log.kafka.confluent import admin as admin_of_confluent
 from fair_allocator.log.kafka.confluent.admin import Admin
 from fair_allocator.log.kafka.confluent.bounded import BoundedCalls, GrowingLimit
 from fair_allocator.log.kafka.confluent.reading import GroupReader
-from fair_allocator.log.kafka.driver import Described, Edge, Unreachable
+from fair_allocator.log.kafka.driver import (
+    Described,
+    DriverError,
+    Edge,
+    InstanceFenced,
+    PlaceGivenUp,
+    Stored,
+    Unreachable,
+)
 from tests.kafka.test_outage import Nobody
 
 
@@ -67,6 +75,40 @@ def test_one_that_leaves_does_not_wait_for_a_group_that_decides_nothing(
 
 
 # -- what a cluster does that loses a broker -----------------------------------------------------
+
+
+class Fenced(Joining):
+    """A consumer to which the group says that another has the place of its instance."""
+
+    def __init__(self, member: str) -> None:
+        super().__init__(0)
+        self._member = member
+
+    def memberid(self) -> str:
+        return self._member
+
+    def consume(self, _limit: int, _timeout: float) -> list[Any]:
+        raise _fenced()
+
+    def commit(self, **_: Any) -> None:
+        raise _fenced()
+
+
+def _fenced() -> KafkaException:
+    return KafkaException(KafkaError(KafkaError.FENCED_INSTANCE_ID))
+
+
+@pytest.mark.parametrize(("member", "error"), [("one-1", InstanceFenced), ("", PlaceGivenUp)])
+def test_a_client_that_gave_up_its_place_has_no_rival(
+    member: str, error: type[DriverError]
+) -> None:
+    """It says so by its empty member id; a rival leaves it the id that it had."""
+    topics = KafkaSettings("nowhere:1").topics
+    group = GroupReader(Fenced(member), Joining(0), topics, Nobody(), 1.0)
+    with pytest.raises(error):
+        group.poll(0.0, 1)
+    with pytest.raises(error):
+        group.store({("requests", 0): Stored(1, "")}, wait=True)
 
 
 class MovingLeader:
