@@ -52,9 +52,13 @@ class Played:
         self.silences.append(self._watch.silence(began, time.monotonic()))
         return self.silences[-1]
 
-    def verdict(self) -> str:
-        """End the load and check the topics; return what was seen, in a line."""
+    def verdict(self, words: Path) -> str:
+        """End the load and check the topics; return what was seen, in a line.
+
+        What the service said is kept in a file.
+        """
         self._load.stop()
+        words.write_text(self.site.instances["one"].said())
         published = self.site.check()
         longest = max(self.silences)
         return (
@@ -110,7 +114,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 flush=True,
             )
         for client, made in services.items():
-            print(f"{client}, {arguments.delivery}: {made.verdict()}", flush=True)
+            words = Path(tempfile.gettempdir(), f"last-words-{client}.log")
+            print(f"{client}, {arguments.delivery}: {made.verdict(words)}", flush=True)
     return 0
 
 
