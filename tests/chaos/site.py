@@ -127,6 +127,7 @@ class Site:
     more_configuration: str = ""
     _all: list[Instance] = field(default_factory=list)
     intensity: int = 1
+    batch_records: int = BATCH_RECORDS
     density: int = 1
     """How many times as many inputs come in the same time as in the short form."""
     address: str = ""
@@ -150,7 +151,7 @@ class Site:
         text = CONFIGURATION.format(
             client=self.client,
             settings=settings,
-            batch_records=BATCH_RECORDS * self.density,
+            batch_records=self.batch_records * self.density,
             stuck_seconds=scaled(self.stuck_seconds),
             give_up_seconds=scaled(GIVE_UP_SECONDS),
             transactional_id=f'transactional_id = "{own}"' if own else "",

@@ -23,6 +23,7 @@ from statistics import median
 from typing import Final
 
 from fair_allocator.log.kafka import DELIVERIES
+from fair_allocator.service import ServiceSettings
 from tests.chaos.__main__ import CLIENTS
 from tests.chaos.site import PARTITIONS, Site, site
 from tests.cluster.__main__ import DEFAULTS, UNBOUNDED
@@ -42,6 +43,7 @@ class Played:
         self.site = made
         self.silences: list[float] = []
         made.stuck_seconds = 60.0
+        made.batch_records = ServiceSettings().batch_records
         made.instance("one").serving(PARTITIONS)
         self._watch = stack.enter_context(Watch(made.settings, PARTITIONS))
         self._load = made.load(UNBOUNDED, per_second)
