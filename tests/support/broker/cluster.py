@@ -97,7 +97,6 @@ class JavaCluster:
             yield
         finally:
             self._remove(node)
-            self.await_brokers()
 
     def heal(self) -> None:
         """Let every broker run again, and wait until all have everything."""
@@ -165,8 +164,9 @@ class JavaCluster:
         _await(self._is_whole, "every copy is in sync")
 
     def _are_known(self) -> bool:
+        # They remember one that has left, too.
         return all(
-            {known["broker_id"] for known in _ask(broker, _nodes) or ()} == set(self.brokers)
+            {known["broker_id"] for known in _ask(broker, _nodes) or ()} >= set(self.brokers)
             for broker in self.brokers.values()
         )
 
