@@ -14,6 +14,8 @@ from tests.support.broker.cluster import COPIES, NODES, JavaCluster
 
 FOURTH: Final = 4
 PAUSE_SECONDS: Final = 0.2
+CALM_SECONDS: Final = 4.0
+"""Between two moves: if all leaders and coordinators move all the time, nobody can write at all."""
 
 
 def leaders_moved(cluster: JavaCluster, site: Site, lasting: float) -> float:
@@ -23,6 +25,7 @@ def leaders_moved(cluster: JavaCluster, site: Site, lasting: float) -> float:
         while time.monotonic() < until:
             turn += 1
             _lead(admin, NODES[turn % COPIES :] + NODES[: turn % COPIES])
+            time.sleep(CALM_SECONDS)
     cluster.await_whole()
     return 0.0
 
