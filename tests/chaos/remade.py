@@ -34,6 +34,8 @@ from tests.support.verifier import require
 INPUTS_BEFORE: Final = 200
 MISCONFIGURED: Final = 78
 AGAIN: Final = "was deleted and made again"
+EMPTY: Final = "the journal is empty, though inputs were decided"
+"""Said of a journal that is new at the start: Kafka has forgotten the id of the one before."""
 
 
 def running(played: Site, topic: str) -> Instance:
@@ -54,6 +56,7 @@ def rebalance(played: Site, topic: str) -> Instance:
     """The topic is made again just before a service gains the partitions of one that died."""
     two = played.instance("two").serving()
     two.kill()
+    del played.instances["two"]
     remake(played, topic)
     return played.instances["one"]
 
@@ -97,7 +100,7 @@ def play(played: Site, topic: str, moment: str) -> str:
     eventually(lambda: one.exit_code is not None, "the service ends")
     said = one.said_lately()
     require(one.exit_code == MISCONFIGURED, "ended with", one.exit_code, said[-3000:])
-    require(AGAIN in said and "import" in said, "the way out is not named:", said[-3000:])
+    require(AGAIN in said or EMPTY in said, "the reason is not named:", said[-3000:])
     shown = io.StringIO()
     with redirect_stdout(shown):
         code = command(["topics", "--config", str(played.configured(instance="looking"))])
