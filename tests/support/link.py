@@ -78,7 +78,8 @@ class Link:
     def _tell(self, change: Callable[[], None]) -> None:
         """Make a change on the link's thread, and wait for it."""
         made = threading.Event()
-        self._loop.call_soon_threadsafe(lambda: (change(), made.set()))
+        self._loop.call_soon_threadsafe(change)
+        self._loop.call_soon_threadsafe(made.set)
         made.wait(ENDS_SECONDS)
 
     def _run(self) -> None:
