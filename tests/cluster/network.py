@@ -17,8 +17,9 @@ def link_cut(cluster: JavaCluster, site: Site, lasting: float) -> float:
 
 
 def link_slow(cluster: JavaCluster, site: Site, lasting: float) -> float:
-    """What comes from or goes to a journal's leader takes longer."""
-    return _broken(cluster, site, lasting, lambda link: link.slow_down(SLOW_SECONDS))
+    """What comes from or goes to a journal's leader takes longer; it is never away."""
+    _broken(cluster, site, lasting, lambda link: link.slow_down(SLOW_SECONDS))
+    return 0.0
 
 
 def replies_lost(cluster: JavaCluster, site: Site, lasting: float) -> float:
