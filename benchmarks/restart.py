@@ -10,12 +10,15 @@ The log is SQLite. Every pool has 10 arms and was asked once. The service then s
 
 `back` is the time until every shard can decide again. `all made` is the time until every pool has
 been made from its bytes as well. A service does this after the restore, a little with each step.
-Before pools were kept as bytes, a restore took as long as `all made`.
+Before pools were kept as bytes, a restore took as long as `all made`. `longest stall` is how long a
+second thread of the process, such as one that sends heartbeats, had to wait at most: from the first
+request until all is made, snapshots included.
 """
 
 import argparse
 import resource
 import tempfile
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -27,13 +30,37 @@ from fair_allocator.log.sqlite import SqliteLog
 from fair_allocator.service import Service, ServiceSettings, calm_collector
 from fair_allocator.shard import restore
 
+TURN_SECONDS = 0.05
 ENDS = ("stopped", "killed", "no snapshot")
+
+
+class Stalls:
+    """A thread that notes for how long it gets no turn."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="stalls")
+
+    def __enter__(self) -> "Stalls":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            began = time.monotonic()
+            time.sleep(TURN_SECONDS)
+            self.longest = max(self.longest, time.monotonic() - began - TURN_SECONDS)
 
 
 def restarted(pools: int, arms: int, end: str) -> list[object]:
     """Return a row of the table, for a service that stopped in this way."""
     chosen = settings(arms)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, Stalls() as stalls:
         path = Path(folder, "log.db")
         log = played(path, chosen, pools, end)
         size = sum(len(r.value or b"") for p in range(PARTITIONS) for r in log.read_journal(p, 0))
@@ -46,7 +73,7 @@ def restarted(pools: int, arms: int, end: str) -> list[object]:
         made = time.perf_counter() - began
         log.close()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    seconds = (back, back_used, made)
+    seconds = (back, back_used, made, stalls.longest)
     return [end, f"{size / 1e6:,.0f}", *(f"{each:.2f}" for each in seconds), f"{peak:,.0f}"]
 
 
@@ -75,7 +102,7 @@ def main() -> None:
     calm_collector()
     print(f"{arguments.pools:,} pools of {arguments.arms:,} arms, seconds; ours is {FORM}")
     rows: list[list[object]] = [
-        ["service", "MB of journal", "back", "processor", "all made", "MB at most so far"]
+        ["service", "MB of journal", "back", "processor", "all made", "longest stall", "MB at most"]
     ]
     rows += [restarted(arguments.pools, arguments.arms, end) for end in ENDS]
     print(table(rows))

@@ -30,6 +30,7 @@ from tests.support.kafka_logs import make_topics
 
 PARTITIONS, PER_SECOND = 4, 100
 PATIENCE_SECONDS = 120.0
+SESSION = KafkaSettings("").session_seconds
 
 CONFIGURATION = """
 [log]
@@ -112,7 +113,7 @@ class House:
     def same_instance(self, seen: Seen, kills: int) -> list[float]:
         """Kill it and start it again at once."""
         took = []
-        one = self.instance("one", KafkaSettings("").session_seconds)
+        one = self.instance("one", SESSION)
         try:
             for _ in range(kills):
                 seen.flowing()
@@ -159,9 +160,7 @@ def main() -> None:
     parser.add_argument("--client", choices=("kafka", "confluent"), default="kafka")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--others", type=int, default=5, help="kills with another taking over")
-    parser.add_argument(
-        "--session", type=float, default=10.0, help="kafka.session_seconds of those"
-    )
+    parser.add_argument("--session", type=float, default=SESSION, help="their session_seconds")
     parser.add_argument("--quick", action="store_true", help="3 kills, and 1 with another")
     arguments = parser.parse_args()
     kills, others = (3, 1) if arguments.quick else (arguments.kills, arguments.others)

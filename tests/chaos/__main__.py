@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from benchmarks.timing import table
@@ -33,9 +33,27 @@ class Tally:
     plays: int = 0
     failures: list[str] = field(default_factory=list)
     inputs: int = 0
+    requests: int = 0
     outputs: int = 0
     restarts: int = 0
     breaks: Counter[str] = field(default_factory=Counter)
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(
+            *(getattr(self, each.name) + getattr(other, each.name) for each in fields(self))
+        )
+
+    def cells(self) -> list[object]:
+        """Return what a row of the table says."""
+        broken = ", ".join(f"{count} {what}" for what, count in sorted(self.breaks.items()))
+        sums = self.inputs, self.requests, self.outputs
+        return [
+            self.plays,
+            broken or "-",
+            *(f"{number:,}" for number in sums),
+            self.restarts,
+            len(self.failures),
+        ]
 
 
 def play(
@@ -46,12 +64,13 @@ def play(
     name: str,
     seed: int,
     intensity: int,
+    density: int,
     tally: Tally,
 ) -> None:
     """Play a case with topics of its own, and note what was seen."""
     tally.plays += 1
     with site(folder, broker.bootstrap, client, seed, delivery=delivery) as played:
-        played.broker, played.intensity = broker, intensity
+        played.broker, played.intensity, played.density = broker, intensity, density
         try:
             CASES[name](played)
             tally.outputs += played.check()
@@ -63,29 +82,21 @@ def play(
 
 def _note(played: Site, tally: Tally) -> None:
     tally.inputs += sum(load.sent for load in played.loads)
+    tally.requests += sum(load.requests for load in played.loads)
     tally.restarts += played.restarts
     tally.breaks += played.breaks
 
 
 def report(tallies: dict[str, Tally]) -> str:
-    rows: list[list[object]] = [
-        ["case", "played", "broken", "inputs", "records out", "restarts", "failed"]
-    ]
-    for name, tally in tallies.items():
-        if tally.plays:
-            broken = ", ".join(f"{count} {what}" for what, count in sorted(tally.breaks.items()))
-            rows.append(
-                [
-                    name.replace("_", " "),
-                    tally.plays,
-                    broken or "-",
-                    f"{tally.inputs:,}",
-                    f"{tally.outputs:,}",
-                    tally.restarts,
-                    len(tally.failures),
-                ]
-            )
-    return table(rows)
+    """Return the table of all cases that were played, with their sum."""
+    played = {name: tally for name, tally in tallies.items() if tally.plays}
+    return table(
+        [
+            ["case", "played", "broken", "inputs", "requests", "records out", "restarts", "failed"],
+            *([name.replace("_", " "), *tally.cells()] for name, tally in played.items()),
+            ["all", *sum(played.values(), Tally()).cells()],
+        ]
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -100,6 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--case", choices=CASES, action="append", help="only this one; repeatable")
     parser.add_argument("--seed", type=int, help="of the first turn; by default the time")
     parser.add_argument("--intensity", type=int, default=2, help="breaks for one of the short form")
+    parser.add_argument("--density", type=int, default=1, help="inputs for one of the short form")
     arguments = parser.parse_args(argv)
     seed = int(time.time()) if arguments.seed is None else arguments.seed
     names = arguments.case or [
@@ -120,12 +132,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             before = len(tally.failures)
             place = Path(folder, f"{turn}")
             client, delivery = CLIENTS[arguments.client], arguments.delivery
-            play(broker, place, client, delivery, name, this_seed, arguments.intensity, tally)
+            how = arguments.intensity, arguments.density
+            play(broker, place, client, delivery, name, this_seed, *how, tally)
             verdict = "held" if len(tally.failures) == before else f"FAILED: {tally.failures[-1]}"
             print(f"{verdict} ({time.monotonic() - began:.0f} s)", flush=True)
             turn += 1
-    how = f"{arguments.client}, {arguments.delivery}"
-    print(f"\n{how}, seeds from {seed}, {arguments.minutes:g} minutes\n")
+    what = f"{arguments.client}, {arguments.delivery}"
+    print(f"\n{what}, seeds from {seed}, {arguments.minutes:g} minutes\n")
     print(report(tallies))
     failures = [text for tally in tallies.values() for text in tally.failures]
     for text in failures:

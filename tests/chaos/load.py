@@ -3,6 +3,7 @@
 import itertools
 import json
 import threading
+import time
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final, Protocol
@@ -20,7 +21,10 @@ ARMS: Final[Sequence[dict[str, Any]]] = (
 REAL: Final = "crew"
 """The pool whose requests name arms and slots, and whose arms come and go."""
 
-BATCH: Final = 10
+LEAST_BATCH: Final = 10
+BATCHES_A_SECOND: Final = 50
+"""How many records are sent at once: at least so many, and more if that is not often enough."""
+
 KINDS: Final = ("requests", "rewards", "controls", "poison")
 WEIGHTS: Final = (60, 35, 1, 1)
 
@@ -86,7 +90,7 @@ class Inputs:
 
 
 class Load:
-    """Sends so many inputs at so many a second, or until it is told to stop.
+    """Sends at least so many inputs at so many a second, or until it is told to stop.
 
     What the log does not take is sent again, and may then be there twice: the service has to
     bear that, too.
@@ -96,11 +100,13 @@ class Load:
         self, client: Callable[[], LogClient], inputs: Source, most: int, per_second: float
     ) -> None:
         self.sent = 0
+        self.requests = 0
         self.failures = 0
         self._client = client
         self._inputs = inputs
         self._most = most
-        self._pause = BATCH / per_second
+        self._batch = max(LEAST_BATCH, round(per_second / BATCHES_A_SECOND))
+        self._pause = self._batch / per_second
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
 
@@ -121,10 +127,12 @@ class Load:
     def _run(self) -> None:
         with self._client() as client:
             while self.sent < self._most and not self._stop.is_set():
-                batch = [self._inputs.next() for _ in range(BATCH)]
+                began = time.monotonic()
+                batch = [self._inputs.next() for _ in range(self._batch)]
                 self._send(client, batch)
                 self.sent += len(batch)
-                self._stop.wait(self._pause)
+                self.requests += sum(each.topic == "requests" for each in batch)
+                self._stop.wait(max(0.0, began + self._pause - time.monotonic()))
 
     def _send(self, client: LogClient, batch: Sequence[Incoming]) -> None:
         while True:

@@ -60,7 +60,7 @@ request_seconds = {settings.request_seconds}
 rebalance_seconds = {settings.rebalance_seconds}
 
 [service]
-batch_records = 50
+batch_records = {batch_records}
 poll_seconds = 0.05
 tick_seconds = 0.2
 stuck_seconds = {stuck_seconds}
@@ -108,6 +108,8 @@ default_reward = 0.5
 """
 """Small batches, tables and snapshots, so that a short run comes by every corner."""
 
+BATCH_RECORDS: Final = 50
+
 
 @dataclass
 class Site:
@@ -125,6 +127,11 @@ class Site:
     more_configuration: str = ""
     _all: list[Instance] = field(default_factory=list)
     intensity: int = 1
+    batch_records: int = BATCH_RECORDS
+    density: int = 1
+    """How many times as many inputs come in the same time as in the short form."""
+    address: str = ""
+    """Where the instances find the brokers, if not where all others do."""
 
     @property
     def breaks(self) -> Counter[str]:
@@ -137,12 +144,14 @@ class Site:
 
     def configured(self, **changes: Any) -> Path:
         """Write a configuration file, named after the instance."""
-        settings = replace(self.settings, **changes)
+        address = self.address or self.settings.bootstrap_servers
+        settings = replace(self.settings, bootstrap_servers=address, **changes)
         file = self.folder / f"{settings.instance}.toml"
         own = settings.transactional_id
         text = CONFIGURATION.format(
             client=self.client,
             settings=settings,
+            batch_records=self.batch_records * self.density,
             stuck_seconds=scaled(self.stuck_seconds),
             give_up_seconds=scaled(GIVE_UP_SECONDS),
             transactional_id=f'transactional_id = "{own}"' if own else "",
@@ -172,7 +181,8 @@ class Site:
     def load(self, most: int, per_second: float = 400.0) -> Load:
         """Send so many inputs from now on."""
         inputs = Inputs(Random(self.rng.random()), POOLS, PARTITIONS)
-        made = Load(self._sender, inputs, most, per_second)
+        density = self.density
+        made = Load(self._sender, inputs, most * density, per_second * density)
         self.loads.append(made)
         return made.start()
 

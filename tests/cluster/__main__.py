@@ -4,8 +4,8 @@
     python -m tests.cluster --client confluent --delivery at_least_once --fault rolling_kill
 
 Each fault is played so many times with each client and each mode of delivery. Inputs come at 100 a
-second until the fault is over. Every play ends with the verifier of the chaos tests: what is lost,
-doubled or unfair fails it. The sums are a table for docs/reliability.md.
+second, times the density, until the fault is over. Every play ends with the verifier of the chaos
+tests: what is lost, doubled or unfair fails it. The sums are a table for docs/reliability.md.
 """
 
 import argparse
@@ -18,10 +18,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from fair_allocator.log.kafka import DELIVERIES
+from fair_allocator.log.kafka import DELIVERIES, KafkaSettings
 from tests.chaos.__main__ import CLIENTS
 from tests.chaos.site import PARTITIONS, Site, site
-from tests.cluster.faults import FAULTS, OF_TRANSACTIONS
+from tests.cluster.faults import FAULTS, OF_NETWORK, OF_TRANSACTIONS
 from tests.cluster.watching import Watch
 from tests.support.broker.cluster import COPIES, JavaCluster, private_cluster
 
@@ -30,11 +30,15 @@ BEFORE_SECONDS: Final = 3.0
 UNBOUNDED: Final = 10**9
 
 DEFAULTS: Final[dict[str, Any]] = {
-    "session_seconds": 10.0,
-    "transaction_seconds": 15.0,
-    "request_seconds": 20.0,
-    "rebalance_seconds": 120.0,
+    name: getattr(KafkaSettings("nowhere:1"), name)
+    for name in (
+        "session_seconds",
+        "transaction_seconds",
+        "request_seconds",
+        "rebalance_seconds",
+    )
 }
+"""What a user gets; the other tests are quicker."""
 
 
 class Case(NamedTuple):
@@ -50,6 +54,7 @@ class Tally:
     """What was seen of one case."""
 
     inputs: int = 0
+    requests: int = 0
     silences: list[tuple[float, float]] = field(default_factory=list)
     exits: int = 0
     failures: list[str] = field(default_factory=list)
@@ -58,25 +63,40 @@ class Tally:
         """Return a row of the table."""
         name, client, delivery = (text.replace("_", " ") for text in case)
         seen = ", ".join(f"{silence:.1f} ({of_it:.1f})" for silence, of_it in sorted(self.silences))
-        sums = [len(self.silences), f"{self.inputs:,}", len(self.failures), seen, self.exits]
+        sums = [
+            len(self.silences),
+            f"{self.inputs:,}",
+            f"{self.requests:,}",
+            len(self.failures),
+            seen,
+            self.exits,
+        ]
         return [name, client, delivery, *sums]
 
 
 HEADS: Final = (
-    *("fault", "client", "delivery", "plays", "inputs", "lost, doubled or unfair"),
+    *("fault", "client", "delivery", "plays", "inputs", "requests", "lost, doubled or unfair"),
     *("worst silence, s (no leader)", "exits"),
 )
 
 
 def play(
-    cluster: JavaCluster, folder: Path, case: Case, seconds: float, seed: int, tally: Tally
+    cluster: JavaCluster,
+    folder: Path,
+    case: Case,
+    seconds: float,
+    seed: int,
+    density: int,
+    tally: Tally,
 ) -> None:
     """Play a case once, and note what was seen."""
     cluster.await_whole()
     client = CLIENTS[case.client]
     chosen = {**DEFAULTS, "delivery": case.delivery}
     with site(folder, cluster.bootstrap, client, seed, COPIES, **chosen) as played:
-        played.stuck_seconds = 60.0
+        played.stuck_seconds, played.density = 60.0, density
+        if case.fault in OF_NETWORK:
+            played.address = cluster.linked
         one = played.instance("one").serving(PARTITIONS)
         try:
             tally.silences.append(_broken(cluster, played, case.fault, seconds))
@@ -84,6 +104,7 @@ def play(
         except Exception as error:
             tally.failures.append(f"{' '.join(case)} --seed {seed}: {str(error)[:2_000]}")
         tally.inputs += sum(load.sent for load in played.loads)
+        tally.requests += sum(load.requests for load in played.loads)
         tally.exits += played.restarts
         words = f"last-words-{case.client}-{case.fault}-{case.delivery}.log"
         Path(tempfile.gettempdir(), words).write_text(one.said())
@@ -128,6 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--fault", choices=FAULTS, action="append")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long a fault lasts")
     parser.add_argument("--times", type=int, default=1, help="how often each case is played")
+    parser.add_argument("--density", type=int, default=1, help="inputs for one at 100 a second")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args(argv)
     tallies = {case: Tally() for case in cases(arguments)}
@@ -143,6 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 case,
                 arguments.seconds,
                 seed,
+                arguments.density,
                 tally,
             )
             print(time.strftime("%H:%M:%S"), *tally.row(case), sep=", ", flush=True)

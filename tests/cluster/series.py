@@ -23,6 +23,7 @@ from statistics import median
 from typing import Final
 
 from fair_allocator.log.kafka import DELIVERIES
+from fair_allocator.service import ServiceSettings
 from tests.chaos.__main__ import CLIENTS
 from tests.chaos.site import PARTITIONS, Site, site
 from tests.cluster.__main__ import DEFAULTS, UNBOUNDED
@@ -42,6 +43,7 @@ class Played:
         self.site = made
         self.silences: list[float] = []
         made.stuck_seconds = 60.0
+        made.batch_records = ServiceSettings().batch_records
         made.instance("one").serving(PARTITIONS)
         self._watch = stack.enter_context(Watch(made.settings, PARTITIONS))
         self._load = made.load(UNBOUNDED, per_second)
@@ -52,9 +54,13 @@ class Played:
         self.silences.append(self._watch.silence(began, time.monotonic()))
         return self.silences[-1]
 
-    def verdict(self) -> str:
-        """End the load and check the topics; return what was seen, in a line."""
+    def verdict(self, words: Path) -> str:
+        """End the load and check the topics; return what was seen, in a line.
+
+        What the service said is kept in a file.
+        """
         self._load.stop()
+        words.write_text(self.site.instances["one"].said())
         published = self.site.check()
         longest = max(self.silences)
         return (
@@ -110,7 +116,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 flush=True,
             )
         for client, made in services.items():
-            print(f"{client}, {arguments.delivery}: {made.verdict()}", flush=True)
+            words = Path(tempfile.gettempdir(), f"last-words-{client}.log")
+            print(f"{client}, {arguments.delivery}: {made.verdict(words)}", flush=True)
     return 0
 
 

@@ -4,16 +4,22 @@ The long form, at our default timeouts and with figures, is `python -m tests.clu
 """
 
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer
 
-from fair_allocator.log.kafka import CLIENTS
+from fair_allocator.log import Outgoing
+from fair_allocator.log.kafka import CLIENTS, driver
+from fair_allocator.log.kafka.driver import Stored
+from fair_allocator.log.kafka.transaction import commit
 from tests.chaos.instance import eventually
 from tests.chaos.site import PARTITIONS, site
 from tests.cluster.faults import FAULTS
 from tests.cluster.watching import Watch
 from tests.support.broker.cluster import COPIES, JavaCluster
+from tests.support.kafka_logs import fresh_settings, make_topics
 from tests.support.pace import scaled
 
 pytestmark = pytest.mark.xdist_group("cluster")
@@ -51,6 +57,28 @@ def test_a_service_outlives_the_broker_that_looks_after_it(
         assert played.check() > 0
         assert played.restarts == 0, played.last_words()
         assert silence < leaderless + scaled(SILENT_SECONDS), played.last_words()
+
+
+def test_a_writer_finds_the_group_s_new_coordinator_by_itself(
+    cluster: JavaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client remembers the last coordinator: it must have forgotten it when leaders are back.
+
+    Else it asks the dead one, and the service drops the writer and restores every shard.
+    """
+    monkeypatch.setattr("fair_allocator.log.kafka.confluent.STORING_SECONDS", scaled(2.0))
+    settings = fresh_settings(cluster.bootstrap)
+    make_topics(settings, PARTITIONS, copies=COPIES)
+    member = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": settings.group})
+    writer = driver("confluent", settings).transactions(settings.writer)
+    entry = Outgoing("journal", 0, None, b"entry")
+    with closing(member), closing(writer):
+        proof = member.consumer_group_metadata()
+        commit(writer, [entry], {("requests", 0): Stored(1, "")}, proof)
+        node = cluster.group_coordinator(settings.group)
+        cluster.brokers[node].kill()
+        cluster.failover_seconds(node)
+        commit(writer, [entry], {("requests", 0): Stored(2, "")}, proof)
 
 
 def test_a_service_that_starts_in_a_failover_uses_the_broker_that_comes_back(

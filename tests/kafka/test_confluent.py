@@ -11,10 +11,19 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from fair_allocator.log.kafka import KafkaSettings
 from fair_allocator.log.kafka.confluent import Confluent, bounded, reading
+from fair_allocator.log.kafka.confluent import admin as admin_of_confluent
 from fair_allocator.log.kafka.confluent.admin import Admin
 from fair_allocator.log.kafka.confluent.bounded import BoundedCalls, GrowingLimit
 from fair_allocator.log.kafka.confluent.reading import GroupReader
-from fair_allocator.log.kafka.driver import Described, Edge, Unreachable
+from fair_allocator.log.kafka.driver import (
+    Described,
+    DriverError,
+    Edge,
+    InstanceFenced,
+    PlaceGivenUp,
+    Stored,
+    Unreachable,
+)
 from tests.kafka.test_outage import Nobody
 
 
@@ -66,6 +75,40 @@ def test_one_that_leaves_does_not_wait_for_a_group_that_decides_nothing(
 
 
 # -- what a cluster does that loses a broker -----------------------------------------------------
+
+
+class Fenced(Joining):
+    """A consumer to which the group says that another has the place of its instance."""
+
+    def __init__(self, member: str) -> None:
+        super().__init__(0)
+        self._member = member
+
+    def memberid(self) -> str:
+        return self._member
+
+    def consume(self, _limit: int, _timeout: float) -> list[Any]:
+        raise _fenced()
+
+    def commit(self, **_: Any) -> None:
+        raise _fenced()
+
+
+def _fenced() -> KafkaException:
+    return KafkaException(KafkaError(KafkaError.FENCED_INSTANCE_ID))
+
+
+@pytest.mark.parametrize(("member", "error"), [("one-1", InstanceFenced), ("", PlaceGivenUp)])
+def test_a_client_that_gave_up_its_place_has_no_rival(
+    member: str, error: type[DriverError]
+) -> None:
+    """It says so by its empty member id; a rival leaves it the id that it had."""
+    topics = KafkaSettings("nowhere:1").topics
+    group = GroupReader(Fenced(member), Joining(0), topics, Nobody(), 1.0)
+    with pytest.raises(error):
+        group.poll(0.0, 1)
+    with pytest.raises(error):
+        group.store({("requests", 0): Stored(1, "")}, wait=True)
 
 
 class MovingLeader:
@@ -120,6 +163,36 @@ def test_where_a_controller_does_not_answer_the_new_one_is_looked_for() -> None:
     admin = Admin(client, Nobody, KafkaSettings("nowhere:1").topics, 5.0)
     assert admin.described()["journal"] == Described(2, "A-_" * 7)
     assert client.looked == 1
+
+
+class Away(MovingLeader):
+    """An admin client whose leader answers again at some time; until then, time passes in vain."""
+
+    def __init__(self, until: float) -> None:
+        super().__init__(_timed_out)
+        self.now = 0.0
+        self._until = until
+
+    def list_offsets(self, wanted: Any, **more: Any) -> dict[TopicPartition, "Future[Any]"]:
+        self.looked = self.now >= self._until
+        if not self.looked:
+            self.now += more["request_timeout"]
+        return super().list_offsets(wanted)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize("until", [1.0, 5.0, 7.6, 9.0, 12.5, 15.0])
+def test_a_leader_that_is_back_is_soon_asked(until: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Away(until)
+    monkeypatch.setattr(admin_of_confluent, "time", client)
+    admin = Admin(client, Nobody, KafkaSettings("nowhere:1").topics, 20.0)
+    assert admin.offsets([("journal", 0)], Edge.END) == {("journal", 0): 7}
+    assert client.now < 1.2 * until + 0.5
 
 
 def test_nobody_who_says_where_a_partition_ends_is_an_outage() -> None:

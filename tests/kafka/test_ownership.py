@@ -259,7 +259,7 @@ def test_of_two_rivals_that_both_go_on_one_ends_with_the_way_out(
 def test_one_whose_place_was_taken_by_nobody_who_runs_takes_it_back(
     start: Callable[[str], Service], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a failover, where the new coordinator knows only who had the place before."""
+    """The process that took it hangs, or has ended since."""
     monkeypatch.setattr("fair_allocator.log.kafka.log.QUIET_SECONDS", 0.2)
     one = start("one").owning()
     start("one").owning()  # and hangs from now on

@@ -198,6 +198,19 @@ def test_a_partition_that_is_gained_is_checked_against_its_own_note(topic: str) 
         Instance(cluster, 1).turn()
 
 
+@pytest.mark.parametrize("topic", INPUTS)
+def test_a_position_that_is_gone_with_its_topic_is_told_as_that(topic: str) -> None:
+    """Not as records that retention deleted, which the new topic cannot show either."""
+    cluster = Cluster()
+    request(cluster, 0)
+    one = Instance(cluster, 0)
+    one.turn()
+    cluster.ids[topic] = "2" + cluster.ids[topic]
+    cluster.records[topic, 0] = []
+    with pytest.raises(ConfigurationError, match=f"{topic} {AGAIN}"):
+        one.log.seek(0, dict.fromkeys(INPUTS, 1))
+
+
 def test_an_output_that_was_made_again_is_told_and_noted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

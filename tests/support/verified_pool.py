@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from math import floor
 from typing import Any
 
@@ -158,7 +159,7 @@ class Life:
             able &= set(request["eligible"])
         elif request.get("needs") is not None:
             tags = self.settings.get("tags") or {}
-            able = {arm for arm in able if meets(request["needs"], tags.get(arm) or ())}
+            able = {arm for arm in able if meets(request["needs"], tuple(tags.get(arm) or ()))}
         if instead_of:
             able -= {pick.arm for pick in self.known[request["request_id"]].picks}
         return able
@@ -350,7 +351,8 @@ class Life:
         self.demand_safe()
 
 
-def meets(needs: str, tags: Any) -> bool:
+@cache
+def meets(needs: str, tags: tuple[str, ...]) -> bool:
     """Tell whether an arm with these tags meets an expression."""
     words = re.sub(r"[\w.:-]+", lambda tag: str(tag[0] in tags), needs)
     python = words.replace("&", " and ").replace("|", " or ").replace("!", " not ")

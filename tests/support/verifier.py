@@ -221,21 +221,25 @@ class Partition:
         """Let go the waiting requests whose arms have all left: each has a letter."""
         for life in self.pools.values():
             for key, waiter in list(life.waiting.items()):
-                letters = self._letters.get(("requests", waiter.offset), [])
+                letters = self._letters.get(("requests", waiter.offset), ())
+                if not any(each.reason in LATER for each in letters):
+                    continue
                 gone = not set(waiter.request.get("eligible") or ()) <= life.arms.keys()
-                gone = gone or not life.able(waiter.request, key[1])
-                if gone and any(each.reason in LATER for each in letters):
+                if gone or not life.able(waiter.request, key[1]):
                     self._take_later_letter(waiter, LATER)
                     life.give_up(*key)
 
     def _demand_served(self) -> None:
         """Demand that nothing waits that somebody can take; where there are caps, that is open."""
         for life in self.pools.values():
-            away, capped = life.away(), any(arm.cap is not None for arm in life.arms.values())
+            if life.paused or any(arm.cap is not None for arm in life.arms.values()):
+                continue
+            away = life.away()
+            if life.arms.keys() <= away:
+                continue
             for (_, instead_of), waiter in life.waiting.items():
                 free = life.able(waiter.request, instead_of) - away
-                waits = life.paused or capped or not free
-                require(waits, "I1: waits, but somebody is free:", waiter, free)
+                require(not free, "I1: waits, but somebody is free:", waiter, free)
 
     def _give_up_again(self) -> None:
         """Let go what was to be decided again and was not: it has a letter."""

@@ -66,6 +66,10 @@ class InstanceFenced(DriverError):
     """Another process runs under the same instance id."""
 
 
+class PlaceGivenUp(DriverError):
+    """The client itself gave up this instance's place in the group; only a new member can join."""
+
+
 class WriterFenced(DriverError):
     """Another process uses the same transactional id, or the broker has closed this writer."""
 

@@ -211,8 +211,15 @@ class KafkaLog(Owning):
             # Raise our own error: the clients' messages differ, and do not say what to do.
             edges = self._scanner.edges(list(self._positions))
             for at, position in self._positions.items():
-                require_within(self._settings, at, position, edges[at])
+                self._require_within(at, position, edges[at])
             raise
+
+    def _require_within(self, at: Place, position: int, edges: tuple[int, int]) -> None:
+        """Refuse a position that is not there; if the topic was made again, say so."""
+        start, end = edges
+        if not start <= position <= end:
+            self._topics.look()
+        require_within(self._settings, at, position, edges)
 
     def _pass_over(self) -> None:
         """Move stored positions past offsets that readers never see: retention may delete them."""
@@ -254,7 +261,7 @@ class KafkaLog(Owning):
         for at, (start, end) in self._scanner.edges(places).items():
             passed = self._commits.passed.get(at, range(0))
             positions[at] = resumed(offsets.get(at[0], start), start, passed)
-            require_within(self._settings, at, positions[at], (start, end))
+            self._require_within(at, positions[at], (start, end))
         with reaching(self._settings):
             self._group.seek(positions)
         self._positions |= positions
@@ -270,7 +277,7 @@ class KafkaLog(Owning):
             self._commits.settle(partition)
         place = JOURNAL, partition
         edges = self._scanner.edges([place])[place]
-        require_within(self._settings, place, start, edges)
+        self._require_within(place, start, edges)
         end = self._commits.journal_end(partition, edges[1])
         return self._scanner.journal(partition, start, end, end)
 

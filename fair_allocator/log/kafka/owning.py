@@ -17,6 +17,7 @@ from fair_allocator.log.kafka.driver import (
     GroupReader,
     Membership,
     Place,
+    PlaceGivenUp,
 )
 from fair_allocator.log.kafka.reading import Scanner, reaching
 from fair_allocator.log.kafka.settings import KafkaSettings
@@ -98,7 +99,11 @@ class Owning(Log):
         """Do as `reaching` does, but first make sure that another process really has our name."""
         try:
             with reaching(self._settings):
-                yield
+                try:
+                    yield
+                except PlaceGivenUp:
+                    self._join_anew()
+                    raise
         except LogLocked as error:
             if self._is_rival():
                 raise
@@ -109,26 +114,30 @@ class Owning(Log):
     def _is_rival(self) -> bool:
         """Tell whether another process took this instance's place in the group.
 
-        There may be no such process: a coordinator that takes over from a dead one may not know
-        which member had the place last. So join the group again. If another process is running, it
-        replaces this instance once more.
+        There may be no such process any more. So join the group again. If another process is
+        running, it replaces this instance once more.
         """
         lasting = max(RIVAL_SECONDS, RIVAL_SESSIONS * self._settings.session_seconds)
         if time.monotonic() - self._replaced_at < lasting:
             self._commits.is_replaced = True
             return True
-        replaced = self._group
+        if self._join_anew():
+            self._replaced_at = time.monotonic()
+        return False
+
+    def _join_anew(self) -> bool:
+        """Replace our member of the group by a new one; tell whether there is one."""
+        left = self._group
         try:
             self._group = self._commits.group = self._driver.group_reader(self)
         except DriverError as error:
-            logger.warning("replaced in the group, and cannot join it again yet: %s", error)
+            logger.warning("lost its place in the group, and cannot join it again yet: %s", error)
             return False
-        self._replaced_at = time.monotonic()
         with suppress(DriverError):
-            replaced.close()
+            left.close()
         self._positions.clear()
         self.evicted()
-        return False
+        return True
 
     def _hand_over(self) -> None:
         """Tell the handler which partitions were gained and lost."""

@@ -125,7 +125,7 @@ class KafkaSettings:
     instance: str = "0"
     delivery: str = DELIVERIES[0]
     transactional_id: str = ""
-    session_seconds: float = 10.0
+    session_seconds: float = 6.0
     transaction_seconds: float = 15.0
     request_seconds: float = 20.0
     rebalance_seconds: float = 120.0

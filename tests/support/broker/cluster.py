@@ -1,7 +1,7 @@
 """Three brokers of our own, of which any one may be killed, suspended and started again."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +12,7 @@ from kafka.errors import KafkaError
 
 from tests.support.broker.choice import require_java
 from tests.support.broker.java import JavaBroker
+from tests.support.link import Link
 from tests.support.pace import deadline, scaled
 from tests.support.ports import free_port
 
@@ -46,26 +47,56 @@ class JavaCluster:
     """Brokers that are controllers too, on ports of this machine."""
 
     def __init__(self, folder: Path, settings: str = "") -> None:
-        controllers = {node: free_port() for node in NODES}
-        self.brokers: Mapping[int, JavaBroker] = {
-            node: JavaBroker(
-                folder / str(node), REPLICATED + settings, node=node, controllers=controllers
-            )
-            for node in NODES
-        }
+        self._folder = folder
+        self._settings = REPLICATED + settings
+        self._controllers = {node: free_port() for node in NODES}
+        self.brokers: dict[int, JavaBroker] = {}
+        self.links: dict[int, Link] = {}
+        for node in NODES:
+            self._add(node)
         self.bootstrap = ",".join(broker.bootstrap for broker in self.brokers.values())
+        self.linked = ",".join(f"127.0.0.1:{link.port}" for link in self.links.values())
 
-    def start(self) -> "JavaCluster":
-        """Start all brokers side by side: none of them serves alone."""
+    def _add(self, node: int) -> JavaBroker:
+        """Add a broker that can be reached by a link, too."""
+        port = free_port()
+        broker = JavaBroker(
+            self._folder / str(node),
+            self._settings,
+            node=node,
+            controllers=self._controllers,
+            linked=port,
+        )
+        self.brokers[node] = broker
+        self.links[node] = Link(port, broker.link_port).start()
+        return broker
+
+    def start(self, *nodes: int) -> "JavaCluster":
+        """Start brokers, by default all, side by side: none of them serves alone."""
+        chosen = [self.brokers[node] for node in nodes or self.brokers]
         with ThreadPoolExecutor(COPIES) as starting:
-            list(starting.map(JavaBroker.start, self.brokers.values()))
+            list(starting.map(JavaBroker.start, chosen))
         self.await_brokers()
         return self
 
     def stop(self) -> None:
-        """End all brokers, and throw their data away."""
-        for broker in self.brokers.values():
-            broker.stop()
+        """End all brokers and links, and throw their data away."""
+        for node in tuple(self.brokers):
+            self._remove(node)
+
+    def _remove(self, node: int) -> None:
+        self.brokers.pop(node).stop()
+        self.links.pop(node).stop()
+
+    @contextmanager
+    def joined_by(self, node: int) -> Iterator[None]:
+        """Let one more broker join, which is no controller; nobody needs it in the end."""
+        self._add(node)
+        try:
+            self.start(node)
+            yield
+        finally:
+            self._remove(node)
 
     def heal(self) -> None:
         """Let every broker run again, and wait until all have everything."""
@@ -118,14 +149,24 @@ class JavaCluster:
         found = self._partitions(None)
         return found is None or any(each["leader_id"] == node for each in found)
 
+    def await_led(self) -> None:
+        """Wait until every partition has a leader that runs."""
+
+        def led() -> bool:
+            found = self._partitions(None)
+            return bool(found) and all(each["leader_id"] in self.brokers for each in found or ())
+
+        _await(led, "every partition has a leader")
+
     def await_whole(self) -> None:
         """Wait until every copy of every partition is in sync."""
         self.await_brokers()
         _await(self._is_whole, "every copy is in sync")
 
     def _are_known(self) -> bool:
+        # They remember one that has left, too.
         return all(
-            {known["broker_id"] for known in _ask(broker, _nodes) or ()} == set(NODES)
+            {known["broker_id"] for known in _ask(broker, _nodes) or ()} >= set(self.brokers)
             for broker in self.brokers.values()
         )
 

@@ -23,11 +23,11 @@ MAVEN_SECONDS: Final = 300.0
 CLUSTER: Final = "ZmFpci1hbGxvY2F0b3IwMQ"
 
 SETTINGS: Final = """\
-process.roles=broker,controller
+process.roles={roles}
 node.id={node}
-listeners={served},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners={served}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL,BOTH:SASL_SSL,OAUTH:SASL_PLAINTEXT
+listeners={served}
+advertised.listeners={told}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,LINK:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL,BOTH:SASL_SSL,OAUTH:SASL_PLAINTEXT
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
 listener.name.sasl.plain.sasl.jaas.config={plain} required user_{user}="{password}";
 listener.name.sasl.scram-sha-512.sasl.jaas.config={scram} required;
@@ -176,12 +176,17 @@ def class_archive() -> Path:
     return archive
 
 
+def _addresses(ports: Mapping[str, int]) -> str:
+    return ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
+
+
 class JavaBroker:
     """One broker process; its data and its ports outlive it, so that it can be started again.
 
     By default it is a cluster of its own. As one of several it is given its `node` number, and
-    the controllers' ports by the number of their node. `machine` are arguments of its Java; by
-    default, those of `for_tests`.
+    the controllers' ports by the number of their node; a node without such a port is a broker only.
+    `machine` are arguments of its Java; by default, those of `for_tests`. Clients that come by a
+    link are told to come by it again, at the port `linked`.
     """
 
     def __init__(
@@ -193,6 +198,7 @@ class JavaBroker:
         node: int = 1,
         controllers: Mapping[int, int] | None = None,
         *,
+        linked: int = 0,
         oauth: bool = False,
         version: str = "",
     ) -> None:
@@ -211,6 +217,7 @@ class JavaBroker:
         self.tls_port = free_port()
         self.both_port = free_port()
         self.oauth_port = free_port()
+        self.link_port = free_port()
         listeners = {"PLAINTEXT": self.port, "SASL": self.sasl_port}
         if certificate is not None:
             listeners |= {"TLS": self.tls_port, "BOTH": self.both_port}
@@ -222,13 +229,19 @@ class JavaBroker:
         if oauth:
             listeners["OAUTH"] = self.oauth_port
             settings += OAUTH.format(oauth=f"{_MODULES}.oauthbearer.OAuthBearerLoginModule")
+        told = dict(listeners)
+        if linked:
+            listeners["LINK"], told["LINK"] = self.link_port, linked
         controllers = controllers or {node: free_port()}
+        if node in controllers:
+            listeners["CONTROLLER"] = controllers[node]
         self._properties.write_text(
             SETTINGS.format(
                 node=node,
+                roles="broker,controller" if node in controllers else "broker",
                 voters=",".join(f"{id}@127.0.0.1:{port}" for id, port in controllers.items()),
-                served=",".join(f"{name}://127.0.0.1:{p}" for name, p in listeners.items()),
-                controller=controllers[node],
+                served=_addresses(listeners),
+                told=_addresses(told),
                 data=folder / "data",
                 user=USER,
                 password=PASSWORD,

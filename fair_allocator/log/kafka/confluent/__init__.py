@@ -43,6 +43,15 @@ By default it pauses for a second, in all places. So a backlog in one topic woul
 and the service would wait for records while there are many.
 """
 
+REFRESH_SECONDS: Final = 1.0
+"""How often a writer of transactions looks where the leaders are, and how long an admin client
+believes what it knows of them.
+
+For a writer it also decides how long the client remembers the group's coordinator without using it:
+three times as long. A broker that dies is given up later than that. So the client has then
+forgotten it, and looks for the new one; with its default of 15 minutes, it would ask the dead one.
+"""
+
 FIRST_WAIT_SECONDS: Final = 0.05
 """How long the first attempt to make a writer may take. Each later one may take twice as long."""
 
@@ -99,7 +108,9 @@ class Confluent:
             self._tokens.current()  # raises a clear error, where the client would only try again
         told: list[KafkaError] = []
         with translated():
-            client = AdminClient(self._common | {"error_cb": told.append})
+            # Without an age, a client that was idle during a failover asks the dead leader first.
+            aged = {"metadata.max.age.ms": milliseconds(REFRESH_SECONDS)}
+            client = AdminClient(self._common | aged | {"error_cb": told.append})
         settings = self._settings
         # This consumer does not wait for transactions that may change the group's positions.
         asking = partial(self._consumer, settings.group, isolation_level="read_uncommitted")
@@ -189,6 +200,7 @@ class Confluent:
                 producer = self._producer(
                     transactional_id=writer,
                     transaction_timeout_ms=milliseconds(settings.transaction_seconds),
+                    topic_metadata_refresh_interval_ms=milliseconds(REFRESH_SECONDS),
                     socket_timeout_ms=milliseconds(
                         min(settings.request_seconds, settings.transaction_seconds)
                     ),

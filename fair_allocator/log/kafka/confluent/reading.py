@@ -1,7 +1,8 @@
 """Consumers of confluent-kafka, in the group and outside."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from operator import methodcaller
 from typing import Any, Final
@@ -19,6 +20,7 @@ from fair_allocator.log.kafka.driver import (
     GroupListener,
     InstanceFenced,
     Place,
+    PlaceGivenUp,
     Stored,
     headers_of,
 )
@@ -239,13 +241,26 @@ class GroupReader:
 
     def poll(self, timeout: float, limit: int) -> list[list[Record]]:
         self._changed = False
+        with self._as_member():
+            blocks = self._source.take(limit, timeout)
+        return [] if self._changed else list(blocks.values())
+
+    @contextmanager
+    def _as_member(self) -> Iterator[None]:
+        """Translate errors, and tell a place that the client gave up from one that a rival took.
+
+        A client that hears nothing of the coordinator for the time of a session, or that the group
+        forgot, empties its member id. If its next heartbeat is sent before our next poll, it has
+        the instance's name and no member id. The group takes that for a rival, and refuses it.
+        """
         try:
             with translated():
-                blocks = self._source.take(limit, timeout)
-        except InstanceFenced:
+                yield
+        except InstanceFenced as error:
             self._joining = False  # the group makes no more decisions for this member
-            raise
-        return [] if self._changed else list(blocks.values())
+            if self._source.consumer.memberid():
+                raise
+            raise PlaceGivenUp("the client gave up its place, and joins again") from error
 
     def seek(self, positions: Mapping[Place, int]) -> None:
         source = self._source
@@ -282,11 +297,11 @@ class GroupReader:
             TopicPartition(theirs[topic], partition, offset, metadata)
             for (topic, partition), (offset, metadata) in stored.items()
         ]
-        with translated():
+        with self._as_member():
             answers = self._source.consumer.commit(offsets=positions, asynchronous=not wait)
-        for at in answers or ():
-            if at.error is not None:
-                raise as_error(at.error)
+            for at in answers or ():
+                if at.error is not None:
+                    raise as_error(at.error)
 
     def close(self) -> None:
         self._listener = None
