@@ -130,11 +130,7 @@ class Reader:
             value = _encode(event)
         except (ValueError, RecursionError):
             raise _bad("an event may not have such a number or text") from None
-        try:
-            check(event, value)
-        except ValidationError as error:
-            raise _invalid(error, event) from None
-        part = str(event["pool"])
+        part = str(event.get("pool"))
         key = part.encode()
         if len(value) > self._most_bytes or len(key) + len(value) > RECORD_BYTES:
             raise Problem(
@@ -142,6 +138,10 @@ class Reader:
                 f"the event takes {len(value):,} bytes, the limit is {self._most_bytes:,}",
                 reason=Refusal.TOO_LARGE.value,
             )
+        try:
+            check(event, value)
+        except ValidationError as error:
+            raise _invalid(error, event) from None
         return Asked(str(pool), part, event.get("request_id", ""), Incoming(topic, key, value))
 
     def _check_request(self, event: dict[str, Any], value: bytes) -> None:
