@@ -88,6 +88,11 @@ def test_over_http_an_event_that_is_too_long_is_refused_before_it_is_checked(
     assert compared == []
 
 
+def test_over_http_thousands_of_unknown_fields_are_not_all_compared(compared: list[str]) -> None:
+    Reader().request({**REQUEST, **dict.fromkeys(names(5_000), 0)})
+    assert len(compared) <= inputs.MOST_COMPARED
+
+
 # -- errors ---------------------------------------------------------------------------------------
 
 
