@@ -104,7 +104,12 @@ def folding(topic: str, event: dict[str, Any], arms: int) -> Callable[[], Callab
     def prepare() -> Callable[[], object]:
         shard = next(shards)
         record = Record(topic, 0, 1, b"p", value, 0, ())
-        return lambda: (shard.fold([record], 0), shard.cut())
+
+        def fold() -> None:
+            shard.fold([record], 0)
+            shard.cut()
+
+        return fold
 
     return prepare
 

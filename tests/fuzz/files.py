@@ -43,7 +43,7 @@ def play_files(seed: int, inputs: int) -> Counter[str]:
 
 def _import(data: bytes, settings: ShardSettings, rng: Random) -> str:
     try:
-        content = state_file.read(BytesIO(data), "forged")  # type: ignore[arg-type]
+        content = state_file.read(BytesIO(data), "forged")
         shards = place_pools(content, settings, "forged")
     except FairAllocatorError as error:
         refusal = str(error)
