@@ -1,7 +1,7 @@
 # Two commands do everything: `make demo` and `make test`. Each sets up what it needs.
 # `make check` is the quick part of `make test`; docs/testing.md says more.
 .DEFAULT_GOAL := help
-.PHONY: help setup programs static check test flaky lint types docs site demo requirements sbom \
+.PHONY: help setup programs static check test flaky lint types docs site demo requirements base-image sbom \
   quix bench clean
 
 PYTHON ?= python3.11
@@ -73,6 +73,9 @@ test: programs static  ## Lint, types, the site and the whole test suite
 
 requirements: $(READY)  ## Write deploy/*requirements.txt: what the image installs, with hashes
 	PATH="$(BIN):$$PATH" $(BIN)/python -m scripts.requirements
+
+base-image: $(READY)  ## Pin the image's base by the digest that its tag has now; asks its registry
+	$(BIN)/python -m scripts.base_image
 
 sbom: $(READY)  ## Write build/sbom.json: what the service needs, as installed here (CycloneDX)
 	mkdir -p build

@@ -4,6 +4,7 @@ import logging
 import re
 import stat
 from pathlib import Path
+from typing import Final
 
 from pydantic import SecretStr
 
@@ -11,6 +12,9 @@ from fair_allocator.config.settings import ObserveSection
 from fair_allocator.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
+
+MOST_BYTES: Final = 1_000_000
+"""The longest file of a secret."""
 
 
 def secret_of(name: str, value: SecretStr, file: Path | None) -> str:
@@ -27,12 +31,16 @@ def secret_of(name: str, value: SecretStr, file: Path | None) -> str:
     if secret:
         raise ConfigurationError(f"{name} and {name}_file: give one of them")
     try:
-        secret = file.read_text(encoding="utf-8").strip()
+        with file.open("rb") as opened:
+            content = opened.read(MOST_BYTES + 1)
+        secret = content.decode("utf-8").strip()
         if file.stat().st_mode & stat.S_IROTH:
             logger.warning("%s_file: every user of this machine can read %s: chmod o-r", name, file)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: no text, or a NUL in the path
         reason = getattr(error, "strerror", None) or "it is not text"
         raise ConfigurationError(f"{name}_file: {file} cannot be read: {reason}") from None
+    if len(content) > MOST_BYTES:
+        raise ConfigurationError(f"{name}_file: {file} is longer than {MOST_BYTES:,} bytes")
     if not secret:
         raise ConfigurationError(f"{name}_file: {file} is empty")
     return secret

@@ -36,7 +36,7 @@ _SHARD: Final = ShardSettings()
 
 
 def _named_file(path: Path) -> Path:
-    if not path.name:
+    if not path.name or "\0" in str(path):
         raise ValueError(f"must name a file, got {str(path)!r}")
     return path
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, SupportsIndex
 
 from fair_allocator.core.among import Among
-from fair_allocator.core.arms import Arms, Departed
+from fair_allocator.core.arms import MAX_UNIT, Arms, Departed
 from fair_allocator.core.caps import Caps, parse_caps
 from fair_allocator.core.checking import check_state
 from fair_allocator.core.compiling import mypyc_attr
@@ -377,7 +377,7 @@ def _goes_on(learner: Learner, new: Learner, given: object) -> bool:
 
 
 def _parse_bank(bank: Any) -> int | None:
-    return None if bank is None else parse_whole(bank, "bank", least=1)
+    return None if bank is None else parse_whole(bank, "bank", 1, MAX_UNIT)
 
 
 def _presence(

@@ -5,7 +5,7 @@ from typing import Any
 
 from fair_allocator.core.all_but import AllBut, is_names
 from fair_allocator.core.among import Among
-from fair_allocator.core.arms import Arms
+from fair_allocator.core.arms import MAX_UNIT, Arms
 from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.errors import InvalidPool, InvalidRequest, NobodyFree, shown
 from fair_allocator.core.numbers import parse_whole
@@ -23,13 +23,13 @@ def parse_max_open(max_open: Any, names: Iterable[str]) -> MaxOpen | None:
     if max_open is None:
         return None
     if not isinstance(max_open, Mapping):
-        return parse_whole(max_open, "max_open", least=1)
+        return parse_whole(max_open, "max_open", 1, MAX_UNIT)
     known = set(names)
     most: dict[str, int] = {}
     for name, value in max_open.items():
         if name not in known:
             raise InvalidPool(f"max_open: the pool has no arm {shown(name)}")
-        most[name] = parse_whole(value, f"arm {name!r}: max_open", least=1)
+        most[name] = parse_whole(value, f"arm {name!r}: max_open", 1, MAX_UNIT)
     return most
 
 

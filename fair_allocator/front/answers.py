@@ -17,14 +17,25 @@ from fair_allocator.log.base import Place, Record
 STRETCH: Final = 256
 """Records to take in under one lock, so that the server's thread never waits long for it."""
 
+MOST_BYTES: Final = 67_108_864
+"""About how many bytes the answers may take. Usual answers take less than 1,500 bytes each."""
+
 Waiter = Receipt | Finder
 
 
 class Answers:
-    """Remembers at most `most` requests, plus those that clients wait for."""
+    """Remembers at most `most` requests in at most `most_bytes`, plus those that clients wait for.
 
-    def __init__(self, most: int) -> None:
+    Attributes
+    ----------
+    taken
+        About how many bytes the answers take.
+    """
+
+    def __init__(self, most: int, most_bytes: int = MOST_BYTES) -> None:
+        self.taken = 0
         self._most = most
+        self._most_bytes = most_bytes
         self._files: dict[Key, File] = {}
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -73,6 +84,7 @@ class Answers:
             outcome = file.outcome()
             if outcome is None and not file.waiters:
                 del self._files[key]
+                self.taken -= file.counted
             return outcome
 
     def hurry(self, asker: Asker) -> None:
@@ -133,16 +145,25 @@ class Answers:
                     if file is None:
                         file = self._files[key] = File()
                     over += file.add(record)
+                    taken = file.footprint() + 2 * len(key)
+                    self.taken += taken - file.counted
+                    file.counted = taken
                 self._forget()
         self._tell(over)
 
     def _forget(self) -> None:
-        """Forget the oldest requests beyond the limit."""
-        for _ in range(len(self._files) - self._most):
+        """Forget the oldest requests beyond the limits."""
+        kept: dict[Key, File] = {}
+        while self._files and (
+            len(self._files) + len(kept) > self._most or self.taken > self._most_bytes
+        ):
             oldest = next(iter(self._files))
             file = self._files.pop(oldest)
             if file.waiters:
-                self._files[oldest] = file  # keep it, as the youngest
+                kept[oldest] = file
+            else:
+                self.taken -= file.counted
+        self._files |= kept  # as the youngest
 
     def _tell(self, waiters: Iterable[Waiter], why: str | None = None) -> None:
         futures = [waiter.future for waiter in waiters]

@@ -99,6 +99,9 @@ class ApiMetrics(Collector):
         yield _counter("events", "Events appended to the log.", front.line.records)
         yield _gauge("in_flight", "Events that clients wait for.", front.operations.in_flight)
         yield _gauge("remembered", "Requests whose answers are known.", len(front.answers))
+        yield _gauge(
+            "remembered_bytes", "Bytes that these answers take, estimated.", front.answers.taken
+        )
         yield _gauge("streams", "Streams of assignments that are open.", len(front.streams))
         yield _gauge(
             "log_away", "1 if the log cannot be written or followed, else 0.", bool(front.away)

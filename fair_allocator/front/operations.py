@@ -25,6 +25,9 @@ from fair_allocator.web.problem import Problem
 MOST_AT_ONCE: Final = 1_000
 """Events in one batch."""
 
+STRETCH: Final = 50
+"""Events of a batch to read before others are answered, such as clients that ask for health."""
+
 DEFAULT_WAIT: Final = 10.0
 """Seconds to wait for an answer if the client does not say how long."""
 
@@ -119,15 +122,17 @@ class Operations:
         with self._room(len(events)):
             return _json(await self._ask_all(events, wait))
 
-    async def _ask_all(self, events: Sequence[Any], wait: float) -> list[Item]:
+    async def _ask_all(self, events: list[Any], wait: float) -> list[Item]:
         sent: list[tuple[Asked, Asker] | Problem] = []
-        for event in events:
+        for number, event in enumerate(events):
+            await _pause(number)
             try:
                 asked = self._reader.request(event)
             except Problem as problem:
                 sent.append(problem)
             else:
                 sent.append((asked, self._submit(asked, wait)))
+        events.clear()  # objects take many times the bytes of their JSON
         ending = asyncio.get_running_loop().time() + wait
         left = [each for each in sent if not isinstance(each, Problem)]
         try:
@@ -230,13 +235,15 @@ class Operations:
         events = _batch(await read_json(request))
         sent: list[tuple[Asked, Receipt] | Problem] = []
         with self._room(len(events)):
-            for event in events:
+            for number, event in enumerate(events):
+                await _pause(number)
                 try:
                     asked = read(event, None)
                 except Problem as problem:
                     sent.append(problem)
                 else:
                     sent.append((asked, self._send(asked)))
+            events.clear()
             items = []
             for each in sent:
                 try:
@@ -344,6 +351,12 @@ def _batch(body: bytes) -> list[Any]:
     if len(events) > MOST_AT_ONCE:
         raise Problem(413, f"a batch holds at most {MOST_AT_ONCE:,} events", reason="too-large")
     return events
+
+
+async def _pause(number: int) -> None:
+    """Let the server answer others now and then while it reads the events of a batch."""
+    if number % STRETCH == STRETCH - 1:
+        await asyncio.sleep(0)
 
 
 def _item(problem: Problem) -> Item:

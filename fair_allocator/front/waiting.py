@@ -9,6 +9,15 @@ from fair_allocator.log.base import Record
 MOST_UNREAD: Final = 8
 """Records of one request to keep unread; with more, they are read and folded."""
 
+LARGE_BYTES: Final = 4_096
+"""A dead letter from this size on is read at once. It holds the request, and its outcome does not.
+"""
+
+RECORD_BYTES: Final = 600
+OUTCOME_BYTES: Final = 900
+ARM_BYTES: Final = 600
+"""About how many bytes a record takes besides its value, an outcome, and each of its arms."""
+
 
 class LogAway(Exception):
     """The log did not take a record, or we do not know whether it did."""
@@ -17,9 +26,11 @@ class LogAway(Exception):
 class File:
     """What is known about one request: an outcome, and later records that are not read yet."""
 
-    __slots__ = ("_outcome", "_unread", "waiters")
+    __slots__ = ("_outcome", "_unread", "counted", "waiters")
 
     def __init__(self) -> None:
+        self.counted = 0
+        """The footprint that was counted last."""
         self.waiters: list[Asker | Finder] = []
         self._outcome: Outcome | None = None
         self._unread: list[Record] = []
@@ -28,7 +39,8 @@ class File:
         """Add a record; return the waiters that now have their answer."""
         if not self.waiters:
             self._unread.append(record)
-            if len(self._unread) > MOST_UNREAD:
+            is_large = record.topic != "assignments" and len(record.value or b"") >= LARGE_BYTES
+            if is_large or len(self._unread) > MOST_UNREAD:
                 self.outcome()
             return []
         heard = Heard.of(record)
@@ -45,6 +57,16 @@ class File:
                     self._outcome = fold(self._outcome, heard.outcome)
             self._unread.clear()
         return self._outcome
+
+    def footprint(self) -> int:
+        """Return about how many bytes it takes in memory."""
+        taken = 0
+        for record in self._unread:
+            taken += RECORD_BYTES + len(record.value or b"")
+        known = self._outcome
+        if known is not None:
+            taken += OUTCOME_BYTES + ARM_BYTES * len(known.arms) + 4 * len(known.message)
+        return taken
 
     def note_place(self, place: tuple[int, int]) -> None:
         """Note that the request is durable, if nothing else is known about it."""

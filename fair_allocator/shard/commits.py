@@ -7,6 +7,7 @@ from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.events.wire import to_json
 from fair_allocator.log.base import INPUTS, Outgoing
 from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, Draft, Entry, in_pieces
+from fair_allocator.shard.memory import easy_bytes
 from fair_allocator.shard.operations import Operation, decode
 from fair_allocator.shard.outbox import Outbox
 from fair_allocator.shard.settings import ShardSettings, Tally
@@ -22,6 +23,8 @@ class Commits:
         self.partition = partition
         self.settings = settings
         self.table = PoolTable(settings.memory_bytes, settings.retire_after is not None)
+        self._easy_bytes = easy_bytes(settings.memory_bytes, settings.record_bytes)
+        """While requests take at most so much, each further one has room."""
         self.offsets = dict.fromkeys(INPUTS, 0)
         self.seq = 0
         self.writer = 1

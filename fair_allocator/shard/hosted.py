@@ -18,14 +18,14 @@ from fair_allocator.core.requests import Assignment, Request, RewardOutcome
 from fair_allocator.events import wire
 from fair_allocator.shard.asked import Asked, Waiter
 from fair_allocator.shard.hosting import Hosting, shared
-from fair_allocator.shard.needs import parse_needs
+from fair_allocator.shard.needs import Remembered, who_meets
 from fair_allocator.shard.noted import Noted
 from fair_allocator.shard.pace import Pace
 from fair_allocator.shard.stored import check_hosted, check_open
 from fair_allocator.text import to_bytes
 
-MOST_NEEDS: Final = 256
-"""A pool remembers the matching arms of this many expressions over tags."""
+_remembered: Final = Remembered(16_000_000)
+"""The arms that met expressions over tags; a cache for all pools of this process."""
 
 _NEVER: Final = 1 << 62
 
@@ -75,7 +75,7 @@ class HostedPool:
     """
 
     __slots__ = (
-        *("_first", "_needs", "asked", "bucket", "changed", "counted", "epochs", "hosting"),
+        *("_first", "_tagging", "asked", "bucket", "changed", "counted", "epochs", "hosting"),
         *("kept_bytes", "key", "noted", "open", "opening", "own_bytes", "pace", "pool"),
         *("scheduled", "stood", "tags", "waiting"),
     )
@@ -96,7 +96,7 @@ class HostedPool:
         self.tags: dict[str, frozenset[str]] = _NOTHING
         self.changed = False
         self.noted: list[Noted] | None = None
-        self._needs: dict[str, Any] = _NOTHING
+        self._tagging: object | None = None
         self._first = 0
         self.pace: Pace | None = None
         self.own_bytes = self.kept_bytes = self.counted = 0
@@ -194,7 +194,7 @@ class HostedPool:
         else:
             level, at = (0, 0) if before is None else (before.level, before.at)
             self.pace = Pace(rate, self.hosting.burst or rate, level, at)
-        self._needs = _NOTHING
+        self._tagging = None
 
     # -- requests -----------------------------------------------------------------------------
 
@@ -210,17 +210,19 @@ class HostedPool:
 
     def who_meets(self, needs: str) -> Any:
         """Return the arms that meet an expression over tags, in the form that the pool accepts."""
-        met = self._needs.get(needs)
+        tagging = self._tagging
+        if tagging is None:
+            tagging = self._tagging = object()
+        met = _remembered.get(tagging, needs)
         if met is None:
-            test, nothing = parse_needs(needs), frozenset[str]()
-            arms, tags = self.pool.columns.names, self.tags
-            met = [arm for arm in arms if test(tags.get(arm, nothing))]
-            if 2 * len(met) > len(arms):
-                some = set(met)
-                met = AllBut([arm for arm in arms if arm not in some])
-            if not self._needs or len(self._needs) >= MOST_NEEDS:
-                self._needs = {}
-            self._needs[needs] = met
+            arms = self.pool.columns.names
+            listed = who_meets(needs, arms, self.tags)
+            met = listed
+            if 2 * len(listed) > len(arms):
+                some = set(listed)
+                listed = [arm for arm in arms if arm not in some]
+                met = AllBut(listed)
+            _remembered.put(tagging, needs, met, len(listed))
         if not isinstance(met, AllBut) and not met:
             raise InvalidRequest("needs: no arm of the pool meets this expression")
         return met

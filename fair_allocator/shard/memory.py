@@ -16,6 +16,8 @@ bytes.
 
 from typing import Final
 
+from fair_allocator.core.general import MAX_SLOTS
+from fair_allocator.core.requests import PICK_BYTES
 from fair_allocator.shard.hosted import HostedPool
 
 POOL_BYTES: Final = 8_000
@@ -103,6 +105,20 @@ class Memory:
 
     def _free_on_demand(self) -> int:
         return min(self.limit - self.taken, self._limit_on_demand - self.on_demand)
+
+
+def most_bytes(value_bytes: int, slots: int) -> int:
+    """Return the most bytes that a request takes, by the length of its value and its slots."""
+    return MOST_BYTES + MOST_A_BYTE * value_bytes + PICK_BYTES * (slots - 1)
+
+
+def easy_bytes(limit: int, record_bytes: int) -> int:
+    """Return how many bytes may be taken while there is surely room for any one request.
+
+    A pool may take what is free of three quarters of the limit, less what it has: `Memory.room`.
+    Both parts are at most what all take. Below this, the shard need not work it out.
+    """
+    return (limit - limit // 4 - most_bytes(record_bytes, MAX_SLOTS)) // 2
 
 
 def pool_bytes(arms: int) -> int:

@@ -11,15 +11,19 @@ expression has at most 1,000 characters, 64 tags and 16 levels of brackets and "
 """
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from fair_allocator.core.errors import InvalidRequest, shown
 
 MOST_CHARACTERS: Final = 1_000
 MOST_TAGS: Final = 64
 MOST_LEVELS: Final = 16
+
+Tags = frozenset[str]
+
+_NO_TAGS: Final[Tags] = frozenset()
 
 Test = Callable[[Collection[str]], bool]
 """A function that tells whether an arm with some tags meets an expression."""
@@ -28,12 +32,14 @@ _TOKEN: Final = re.compile(r"\s*(?:([\w.:-]+)|([&|!()]))")
 
 
 @lru_cache(maxsize=1_000)
-def parse_needs(text: str) -> Test:
-    """Return the test for an expression.
+def parse_needs(text: str) -> tuple[Test, Tags]:
+    """Return the test for an expression, and the tags that it names.
 
-    >>> test = parse_needs("french & !(trainee | away)")
+    >>> test, named = parse_needs("french & !(trainee | away)")
     >>> test({"french"}), test({"french", "trainee"}), test(())
     (True, False, False)
+    >>> sorted(named)
+    ['away', 'french', 'trainee']
 
     Raises
     ------
@@ -46,7 +52,55 @@ def parse_needs(text: str) -> Test:
     test = reader.any(0)
     if reader.next:
         raise InvalidRequest(f"needs: {shown(text)} has {reader.next!r} after its end")
-    return test
+    return test, frozenset(reader.tags)
+
+
+def who_meets(needs: str, arms: Sequence[str], tags: Mapping[str, Tags]) -> list[str]:
+    """Return the arms whose tags meet an expression, in their order.
+
+    Only the tags that the expression names matter. So the test runs once for each combination of
+    these tags, and not for each arm.
+
+    >>> who_meets("french & !away", ["ann", "bob"], {"ann": frozenset({"french"})})
+    ['ann']
+    """
+    test, named = parse_needs(needs)
+    verdicts: dict[Tags, bool] = {}
+    met = []
+    for arm in arms:
+        carried = tags.get(arm, _NO_TAGS) & named
+        verdict = verdicts.get(carried)
+        if verdict is None:
+            verdict = verdicts[carried] = test(carried)
+        if verdict:
+            met.append(arm)
+    return met
+
+
+class Remembered:
+    """The arms that met the latest expressions, for all pools; when it is full, it forgets all.
+
+    So clients that think up expressions cannot take more than `most` bytes.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.taken = 0
+        """About how many bytes it takes."""
+        self._most = most
+        self._met: dict[tuple[object, str], Any] = {}
+
+    def get(self, tagging: object, needs: str) -> Any:
+        """Return what was put, None if it is forgotten; `tagging` stands for the tags of a pool."""
+        return self._met.get((tagging, needs))
+
+    def put(self, tagging: object, needs: str, met: Any, count: int) -> None:
+        """Remember a value that holds `count` names."""
+        size = 400 + 4 * len(needs) + 8 * count
+        if self.taken + size > self._most:
+            self._met.clear()
+            self.taken = 0
+        self._met[tagging, needs] = met
+        self.taken += size
 
 
 class _Reader:
@@ -55,7 +109,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
-        self._tags = 0
+        self.tags: list[str] = []
         self.next = ""
         """The next token; empty at the end."""
         self._advance()
@@ -105,8 +159,8 @@ class _Reader:
         if not word or word in "&|)":
             missing = word or "its end"
             raise InvalidRequest(f"needs: {shown(self._text)} must have a tag before {missing}")
-        self._tags += 1
-        if self._tags > MOST_TAGS:
+        self.tags.append(word)
+        if len(self.tags) > MOST_TAGS:
             raise InvalidRequest(f"needs: more than {MOST_TAGS} tags")
         self._advance()
         return lambda tags: word in tags

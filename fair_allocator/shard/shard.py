@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from fair_allocator.core.errors import InvalidPool, InvalidRequest, InvalidReward, NobodyFree
 from fair_allocator.core.general import MAX_SLOTS
-from fair_allocator.core.requests import PICK_BYTES, Request, RewardOutcome
+from fair_allocator.core.requests import Request, RewardOutcome
 from fair_allocator.errors import DamagedPool
 from fair_allocator.events import (
     Configure,
@@ -37,7 +37,7 @@ from fair_allocator.shard.asked import Asked
 from fair_allocator.shard.controls import Controlling
 from fair_allocator.shard.headers import passed_on
 from fair_allocator.shard.hosted import HostedPool
-from fair_allocator.shard.memory import MOST_A_BYTE, MOST_BYTES
+from fair_allocator.shard.memory import most_bytes
 from fair_allocator.shard.operations import Declined, Rewarded
 from fair_allocator.shard.unusable import Unusable, check_place, unreadable, unusable
 
@@ -158,13 +158,11 @@ class Shard(Controlling):
         name, request_id = event["pool"], event["request_id"]
         table, settings = self.table, self.settings
         plain = len(event) == 2
-        most = MOST_BYTES + MOST_A_BYTE * len(value)
-        if not plain:
-            most += PICK_BYTES * min(event.get("slots") or 1, MAX_SLOTS)
         hosted = table.pools.get(name)
         if hosted is None or key != hosted.key:
-            hosted = self._find(key, name) or self._on_demand(name, most)
-        if table.memory.room(hosted) < most:
+            hosted = self._find(key, name) or self._on_demand(name, _most_of(event, value))
+        memory = table.memory
+        if memory.taken > self._easy_bytes and memory.room(hosted) < _most_of(event, value):
             self._refuse_more(hosted, request_id)
         if hosted.hosting.on_demand and hosted.hosting.fingerprint != settings.template_fingerprint:
             hosted = self._renewed(hosted)
@@ -346,6 +344,11 @@ class Shard(Controlling):
             self._remove(hosted)
         else:
             self._pause(hosted, event.action == "pause")
+
+
+def _most_of(event: dict[str, Any], value: bytes) -> int:
+    """Return the most bytes that a request takes."""
+    return most_bytes(len(value), min(event.get("slots") or 1, MAX_SLOTS))
 
 
 def _after(records: Sequence[Record], offsets: Mapping[str, int]) -> dict[str, int]:

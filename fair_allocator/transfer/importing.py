@@ -67,7 +67,13 @@ def place_pools(content: StateFile, settings: ShardSettings, name: str) -> list[
         if line.name in table:
             raise DamagedExport(f"{name}:{number}: pool {line.name!r} comes twice")
         try:
-            table.load(to_bytes(to_json({line.name: line.state})))
+            state = to_bytes(to_json({line.name: line.state}))
+        except (ValueError, RecursionError):
+            raise DamagedExport(
+                f"{name}:{number}: pool {line.name!r} has a number beyond all others, or no number"
+            ) from None
+        try:
+            table.load(state)
         except InvalidState as error:
             raise DamagedExport(f"{name}:{number}: {error}") from error
         learner = table.pools[line.name].pool.learner

@@ -101,6 +101,7 @@ class Application:
         self._parts = parts
         self._access = access
         self._bounds = bounds
+        self._bodies = _Bodies(bounds.bodies_bytes)
         self._routes = [route for part in parts for route in part.routes]
 
     async def start(self, stack: AsyncExitStack) -> None:
@@ -123,8 +124,13 @@ class Application:
             await send(message)
 
         whole = scope["extensions"][WHOLE]
+        body: _Body | None = None
         try:
-            take = self._check(scope, receive)
+            most = self._check(scope)
+            take = receive
+            if most:
+                body = _Body(receive, self._bodies, most)
+                take = body.receive
             handle = self._find(scope)
             response = await handle(_Request(scope, take))
             if isinstance(response, StreamingResponse):
@@ -141,13 +147,16 @@ class Application:
                 raise  # uvicorn reports it, and closes the connection
             logger.exception("a request could not be answered")
             refusal = Problem(500)
+        finally:
+            if body is not None:
+                body.release()
         if started:
             raise RuntimeError("refused after its answer had begun") from refusal
         response = refusal.response()
         await whole(response.status_code, response.raw_headers, response.body)
 
-    def _check(self, scope: Scope, receive: Receive) -> Receive:
-        """Refuse requests that no route may see; return the function that receives the body."""
+    def _check(self, scope: Scope) -> int:
+        """Refuse requests that no route may see; return how many bytes the body may have."""
         hosts, length, chunked = [], b"0", False
         for name, value in scope["headers"]:
             if name == b"host":
@@ -163,8 +172,8 @@ class Application:
             raise Problem(421, "this host name is not allowed: see observe.hosts")
         most = self._bounds.body_bytes if scope["method"] == "POST" else 0
         if int(length) > most or (chunked and not most):
-            raise Problem(413, f"a body may have {most:,} bytes here")
-        return _bounded(receive, most) if chunked else receive
+            raise _too_long(most)
+        return most
 
     def _find(self, scope: Scope) -> Handler:
         """Return the handler for a request, and note the names in its path.
@@ -192,19 +201,51 @@ class Application:
         raise Problem(405, headers={"Allow": ", ".join(sorted(allowed))})
 
 
-def _bounded(receive: Receive, most: int) -> Receive:
-    """Receive a body without a Content-Length, and refuse it when it is too long."""
-    left = most
+class _Bodies:
+    """Counts the bytes of all bodies whose requests are not answered yet."""
 
-    async def take() -> Message:
-        nonlocal left
-        message = await receive()
-        left -= len(message.get("body", b""))
-        if left < 0:
-            raise Problem(413, f"a body may have {most:,} bytes here")
+    __slots__ = ("most", "taken")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.taken = 0
+
+
+class _Body:
+    """Receives a body; refuses it if it is too long, or if there is no room for it now."""
+
+    __slots__ = ("_bodies", "_most", "_receive", "_size")
+
+    def __init__(self, receive: Receive, bodies: _Bodies, most: int) -> None:
+        self._receive = receive
+        self._bodies = bodies
+        self._most = most
+        self._size = 0
+
+    async def receive(self) -> Message:
+        """Receive a part of the body."""
+        message = await self._receive()
+        size = len(message.get("body", b""))
+        self._size += size
+        self._bodies.taken += size
+        if self._size > self._most:
+            raise _too_long(self._most)
+        if self._bodies.taken > self._bodies.most:
+            raise Problem(
+                429,
+                f"requests with more than {self._bodies.most:,} bytes are in flight",
+                reason="too-many-in-flight",
+                headers={"Retry-After": "1"},
+            )
         return message
 
-    return take
+    def release(self) -> None:
+        """Make room for other bodies: the request is answered."""
+        self._bodies.taken -= self._size
+
+
+def _too_long(most: int) -> Problem:
+    return Problem(413, f"a body may have {most:,} bytes here")
 
 
 async def read_json(request: Request) -> bytes:

@@ -15,6 +15,9 @@ class Bounds:
         Bytes of a request's first line and headers together, and the number of headers.
     body_bytes
         Bytes of a request's body.
+    bodies_bytes
+        Bytes of all bodies whose requests are not answered yet. A request beyond that is refused,
+        and its client may ask again later.
     head_seconds
         Time from the first byte of a request, or from the connection, to the end of its head.
     body_seconds
@@ -35,6 +38,7 @@ class Bounds:
     head_bytes: int = 16_384
     head_fields: int = 100
     body_bytes: int = 1_048_576
+    bodies_bytes: int = 67_108_864
     head_seconds: float = 5.0
     body_seconds: float = 20.0
     send_seconds: float = 30.0

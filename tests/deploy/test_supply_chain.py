@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from scripts import requirements, sbom
+from scripts import base_image, requirements, sbom
 from tests.deploy.files import ROOT
 from tests.deploy.images import arguments
 
@@ -88,3 +90,44 @@ def test_the_bill_of_materials_is_that_of_this_environment_and_valid() -> None:
     for each in bill["dependencies"]:
         assert set(each["dependsOn"]) <= set(references)
     assert {part["name"] for part in parts} >= {"pydantic-core", "confluent-kafka", "numpy"}
+
+
+# -- the base image -------------------------------------------------------------------------------
+
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+
+
+def test_the_whole_image_has_one_base_with_a_tag() -> None:
+    (base,) = arguments("ARG")
+    name, _, digest = base.removeprefix("BASE=").partition("@")
+    assert re.fullmatch(r"python:3\.\d+-slim-\w+", name)
+    assert not digest or re.fullmatch(r"sha256:[0-9a-f]{64}", digest)
+    assert arguments("FROM") == ["${BASE} AS build", "${BASE}"]
+
+
+def test_a_command_pins_the_base_by_the_digest_that_its_tag_has_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Docker is played by a program that answers for this image only."""
+    before = base_image.DOCKERFILE.read_text("utf-8")
+    copy, docker = tmp_path / "Dockerfile", tmp_path / "docker"
+    copy.write_text(before, "utf-8")
+    asked = f"buildx imagetools inspect {base_image.name_in(before)} --format"
+    docker.write_text(f'#!/bin/sh\ncase "$*" in "{asked} "*) echo {DIGEST};; *) exit 1;; esac\n')
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(base_image, "DOCKERFILE", copy)
+    for other in (DIGEST, DIGEST.replace("f", "e")):
+        base_image.main([] if other == DIGEST else [other])
+        pinned = copy.read_text("utf-8")
+        base = f"ARG BASE={base_image.name_in(before)}@{other}"
+        assert [line for line in pinned.splitlines() if line.startswith("ARG ")] == [base]
+        assert base_image.name_in(pinned) == base_image.name_in(before)
+        hadolint = Path(sys.executable).with_name("hadolint")
+        assert subprocess.run([hadolint, copy], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("digest", ["", "sha256:", DIGEST[:-1], DIGEST.upper(), "latest"])
+def test_what_is_no_digest_pins_nothing(digest: str) -> None:
+    with pytest.raises(ValueError, match="no digest"):
+        base_image.pinned(base_image.DOCKERFILE.read_text("utf-8"), digest)

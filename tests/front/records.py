@@ -74,9 +74,11 @@ def refused(
     at: int = 0,
     reason: str = "nobody-free",
     truncated: bool = False,
+    padding: int = 0,
 ) -> Record:
-    """Return the dead letter of the request at an offset."""
-    sent = wire.to_json({"request_id": request_id, "pool": pool, "eligible": ["a", "b"]}).encode()
+    """Return the dead letter of the request at an offset; `padding` makes it longer."""
+    event = {"request_id": request_id, "pool": pool, "eligible": ["a", "b"]}
+    sent = wire.to_json(event | ({"extensions": {"x": "x" * padding}} if padding else {})).encode()
     letter = DeadLetter(
         topic="requests",
         partition=0,

@@ -1,6 +1,7 @@
 """Who is told what, in whichever order things are heard."""
 
 import asyncio
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -232,6 +233,44 @@ def test_the_oldest_are_forgotten_but_not_while_somebody_waits() -> None:
         assert await is_over(asker)
 
     in_loop(test)
+
+
+def test_large_dead_letters_do_not_stay_in_memory() -> None:
+    """Any producer can make the service refuse large requests that nobody asks for again."""
+    answers = Answers(50_000)
+    tracemalloc.start()
+    for number in range(300):
+        answers.hear([refused(f"r{number}", at=number, padding=50_000)])
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(answers) == 300
+    assert taken < 3_000_000, "of 20 MB of letters"
+    known = answers.find(key_of("p", "r0"))
+    assert known is not None
+    assert (known.status, known.reason, known.message) == ("refused", "nobody-free", "why")
+
+
+@pytest.mark.parametrize("asked_for", [False, True], ids=["unread", "read"])
+def test_answers_with_many_arms_are_forgotten_before_they_take_the_memory(asked_for: bool) -> None:
+    answers = Answers(50_000, most_bytes=1_000_000)
+    others = tuple(f"arm number {number}" for number in range(200))
+    tracemalloc.start()
+    for number in range(300):
+        answers.hear([assigned(f"r{number}", at=number, others=others)])
+        if asked_for:
+            assert answers.find(key_of("p", f"r{number}")) is not None
+            answers.hear([assigned(f"r{number}", at=number, others=others)])
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert answers.taken <= 1_000_000
+    assert taken < 1_500_000
+    assert answers.find(key_of("p", "r0")) is None
+    assert answers.find(key_of("p", "r299")) is not None
+    for number in range(3_000):
+        answers.hear([assigned(f"small {number}", at=number)])
+    assert answers.find(key_of("p", "r299")) is None, "the oldest are forgotten, large or not"
+    assert 500 < len(answers) < 1_500
+    assert answers.taken <= 1_000_000
 
 
 def test_at_the_end_nobody_waits_any_longer() -> None:

@@ -1,5 +1,6 @@
 """What a client of the API sees, on the embedded log."""
 
+import asyncio
 import json
 from typing import Any
 from unittest.mock import patch
@@ -9,7 +10,9 @@ import httpx
 import pytest
 
 from fair_allocator.errors import LogUnavailable
+from fair_allocator.front.asking import Asked
 from fair_allocator.log.sqlite import SqliteLog
+from fair_allocator.web.problem import Problem
 from tests.front.served import SECRET, Site, awaited
 
 pytestmark = pytest.mark.slow
@@ -233,6 +236,27 @@ def test_batches_answer_in_order_whatever_is_wrong_with_some(site: Site) -> None
     assert [each["status_code"] for each in said] == [202, 422]
     said = site.http.post("v1/declines", json=[{"pool": "tasks", "request_id": "r1"}]).json()
     assert [each["status"] for each in said] == ["recorded"]
+
+
+@pytest.mark.parametrize("kind", ["requests", "rewards"])
+def test_others_are_answered_while_a_large_batch_is_read(
+    site: Site, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = site.front.operations._reader
+    turns: list[str] = []
+    wrong = Problem(422, "wrong")
+
+    def read(event: object, _pool: object = None) -> Asked:
+        if event == 0:
+            asyncio.get_running_loop().call_soon(turns.append, "another client")
+        if event == 999:
+            turns.append("the last event")
+        raise wrong
+
+    monkeypatch.setattr(reader, kind.removesuffix("s"), read)
+    said = site.http.post(f"v1/{kind}", json=[*range(1_000)]).json()
+    assert [each["status_code"] for each in said] == [422] * 1_000
+    assert turns == ["another client", "the last event"]
 
 
 def test_a_batch_has_a_limit(site: Site) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
+from schemathesis.config import SchemathesisConfig
 from schemathesis.schemas import BaseSchema
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -44,7 +45,10 @@ def shared_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture
 def described() -> BaseSchema:
-    return schemathesis.openapi.from_dict(describe(0.05))
+    refusals = {"expected-statuses": ["400", "404", "409", "413", "415", "422", "429"]}
+    checks = {"checks": {"negative_data_rejection": refusals}}  # 413: the length comes first
+    config = SchemathesisConfig.from_dict(checks)
+    return schemathesis.openapi.from_dict(describe(0.05), config=config)
 
 
 # From a fixture: the calls are made up when the test runs, and not by every worker that collects.

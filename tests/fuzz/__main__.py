@@ -12,6 +12,9 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from tests.fuzz.controls import play_controls
+from tests.fuzz.files import play_files
+from tests.fuzz.http import play_http
 from tests.fuzz.play import play
 from tests.fuzz.states import play_journals, play_states
 
@@ -31,8 +34,11 @@ def _events(seed: int, inputs: int) -> Counter[str]:
 
 TARGETS: dict[str, Callable[[int, int], Counter[str]]] = {
     "events": _events,
+    "controls": play_controls,
+    "files": play_files,
     "states": play_states,
     "journals": play_journals,
+    "http": play_http,
 }
 
 

@@ -12,6 +12,7 @@ from fair_allocator.log.base import Incoming
 from fair_allocator.log.sqlite import Memory, SqliteClient, SqliteLog
 from fair_allocator.service import FilePool, Service, ServiceSettings
 from fair_allocator.shard import ShardSettings, restore
+from tests.fuzz.corpus import corpus
 from tests.fuzz.events import CONFIGURED, Events
 
 START = 1_700_000_000_000
@@ -60,6 +61,8 @@ def play(seed: int, inputs: int, progress: Callable[[int], None] = lambda _count
             sleep=lambda _: None,
         )
         log.open(service)
+        client.append_many(_kept())
+        service.step()
         for number in range(0, inputs, BATCH):
             clock[0] += rng.random() * 5
             stamp = round(clock[0] * 1000)
@@ -80,6 +83,12 @@ def play(seed: int, inputs: int, progress: Callable[[int], None] = lambda _count
         _check_outcomes(client, service, outcome)
         _check_audits(client, settings)
     return outcome
+
+
+def _kept() -> list[Incoming]:
+    """Return the odd events that were kept."""
+    kept = [line.split(b" ", 2) for line in corpus("events")]
+    return [Incoming(topic.decode(), key, value, 0, START) for topic, key, value in kept]
 
 
 def _ahead(rng: Random) -> int:

@@ -12,7 +12,7 @@ from fair_allocator.errors import JournalBroken
 from fair_allocator.log.base import JOURNAL, Committed, Incoming, Record
 from fair_allocator.log.sqlite import Memory, SqliteClient, SqliteLog
 from fair_allocator.service import FilePool, Service, ServiceSettings
-from fair_allocator.shard import ShardSettings, restore
+from fair_allocator.shard import Shard, ShardSettings, restore
 from fair_allocator.shard.hosted import HostedPool
 from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN
 from tests.fuzz.damage import damaged
@@ -39,11 +39,12 @@ def play_states(seed: int, inputs: int) -> Counter[str]:
                 outcomes["refused"] += 1
                 continue
             outcomes["accepted"] += 1
-            _go_on(pool, rng)
+            go_on(pool, rng)
     return outcomes
 
 
-def _go_on(pool: Pool, rng: Random) -> None:
+def go_on(pool: Pool, rng: Random) -> None:
+    """Play some rounds of a pool from a state that was accepted."""
     again = Pool.from_state(json.loads(json.dumps(pool.state())), stand_in=True)
     assert again.state() == pool.state()
     for number in range(ROUNDS):
@@ -63,6 +64,11 @@ def _hosted_states(seed: int) -> list[dict[str, Any]]:
     service = _Served(seed)
     table = service.service.shards[0].table
     return [table.pools[name].state() for name in sorted(table.pools)]
+
+
+def served_shard(seed: int) -> Shard:
+    """Return a shard that has seen a few hundred inputs."""
+    return _Served(seed).service.shards[0]
 
 
 # -- journals -------------------------------------------------------------------------------------

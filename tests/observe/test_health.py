@@ -211,6 +211,16 @@ def test_a_token_that_cannot_be_told_is_refused(
         pass
 
 
+def test_the_file_of_a_token_is_not_read_without_end(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("x" * 1_000_001)
+    with (
+        pytest.raises(ConfigurationError, match=r"longer than 1,000,000 bytes"),
+        observed(configured(tmp_path, port=0, token_file=str(file)), Observer()),
+    ):
+        pass
+
+
 def test_two_tokens_are_one_too_many(tmp_path: Path) -> None:
     both = configured(tmp_path, port=0, token="a", token_file=str(tmp_path / "token"))
     with pytest.raises(ConfigurationError, match="one of them"), observed(both, Observer()):

@@ -194,6 +194,7 @@ def test_the_variables_of_a_kubernetes_service_are_not_ours() -> None:
         ("log.partitions = 4.0", "log.partitions: must be a valid integer, got 4.0"),
         ("log.partitions = true", "log.partitions: must be a valid integer, got True"),
         ("log.path = ''", "log.path: must name a file, got '.'"),
+        ('log.path = "a\\u0000b"', "log.path: must name a file, got 'a\\x00b'"),
         (
             "log.kind = 'files'",
             "log.kind: must be 'sqlite', 'kafka' or 'confluent', got 'files'",

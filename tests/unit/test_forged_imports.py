@@ -56,6 +56,10 @@ FORGED: dict[str, tuple[Callable[[Lines], object], str]] = {
         lambda lines: hosted(lines)["pool"]["fairness"].update(tolerance="1e9999999"),
         r"forged.ndjson:2: pool 'tasks': fairness\.tolerance.*'1e9999999'",
     ),
+    "a number that is none": (
+        lambda lines: hosted(lines)["pool"]["arms"]["total"].__setitem__(0, float("nan")),
+        r"forged.ndjson:2: pool 'tasks' has a number beyond all others, or no number",
+    ),
     "unit": (
         lambda lines: hosted(lines)["pool"]["arms"]["unit"].__setitem__(0, 0),
         r"forged.ndjson:2: pool 'tasks': arms\.unit of 'ann'.*got 0",

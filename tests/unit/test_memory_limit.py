@@ -1,14 +1,25 @@
 """Requests take bounded memory, and a pool that takes all it can leaves room for the others."""
 
+import itertools
 import json
 from collections.abc import Iterator
 
 import pytest
 
 from fair_allocator.audit.replay import replay
+from fair_allocator.core.general import MAX_SLOTS
 from fair_allocator.log.base import Record
 from fair_allocator.shard import Shard, ShardSettings
-from fair_allocator.shard.memory import MOST_A_BYTE, MOST_BYTES, pool_bytes
+from fair_allocator.shard.hosted import HostedPool
+from fair_allocator.shard.memory import (
+    MOST_A_BYTE,
+    MOST_BYTES,
+    Memory,
+    easy_bytes,
+    most_bytes,
+    pool_bytes,
+)
+from fair_allocator.shard.settings import UNLIMITED
 from fair_allocator.shard.table import PoolTable
 from tests.support.served import ARMS, House, Served, houses, memory_of
 
@@ -180,3 +191,19 @@ def test_a_request_takes_no_more_than_its_worst_estimate(letter: str) -> None:
     record = _request("p", letter * 256, 0)
     shard.fold([record], 0)
     assert shard.table.memory.taken <= MOST_BYTES + MOST_A_BYTE * len(record.value or b"")
+
+
+@pytest.mark.parametrize("limit", [10_000_000, 161_000_000, 10**12, UNLIMITED])
+@pytest.mark.parametrize("record_bytes", [1, 65_536, 150_000])
+def test_while_little_is_taken_every_request_has_room(limit: int, record_bytes: int) -> None:
+    """So the shard need not work it out for each request."""
+    easy, most = easy_bytes(limit, record_bytes), most_bytes(record_bytes, MAX_SLOTS)
+    assert easy > 0
+    hosted = HostedPool.made("p", {"arms": ARMS, "seed": 0, "remember": 1}, 0)
+    for taken, on_demand, own in itertools.product((0, easy // 2, easy), repeat=3):
+        if not 0 <= own <= on_demand <= taken:
+            continue
+        memory = Memory(limit)
+        memory.taken, memory.on_demand = taken, on_demand
+        hosted.own_bytes, hosted.counted = own, on_demand if own else taken
+        assert memory.room(hosted) >= most

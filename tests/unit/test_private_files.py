@@ -2,8 +2,10 @@
 
 import os
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from pydantic import SecretStr
@@ -11,6 +13,20 @@ from pydantic import SecretStr
 from fair_allocator.config.secret import secret_of
 from fair_allocator.log.sqlite.storage import File
 from tests.support.cli_log import Site
+
+OTHER_PYTHON = "/usr/bin/python3"
+"""A Python that every user may run; that of the tests may lie where only its owner looks."""
+
+TAKE_LOCKS = """
+import fcntl, sys
+for end in ("", ".lock", ".turn"):
+    try:
+        file = open(sys.argv[1] + end, "rb")
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        print("held")
+    except PermissionError:
+        print("refused")
+"""
 
 
 @pytest.fixture(autouse=True, params=[0o022, 0o000, 0o177], ids=oct)
@@ -44,6 +60,31 @@ def test_a_log_and_its_companions_are_their_owners(directory: Path) -> None:
     file.release()
     assert {"log.db", "log.db.lock", "log.db.turn", "log.db-wal", "log.db-shm"} == found.keys()
     assert {each & 0o177 for each in found.values()} == {0}
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
+def test_another_user_can_neither_read_a_log_nor_hold_its_locks() -> None:
+    """The directory lets everybody in, so that only the modes of the files stand in the way."""
+    with TemporaryDirectory(prefix="fair-allocator-open-") as name:
+        os.chmod(name, 0o755)
+        path = Path(name, "log.db")
+        file = File(path)
+        file.claim()
+        file.open(1).close()
+        file.release()
+        tried = subprocess.run(
+            [OTHER_PYTHON, "-c", TAKE_LOCKS, path],
+            user=65_534,
+            group=65_534,
+            extra_groups=[],
+            cwd="/",
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert tried.stdout.split() == ["refused"] * 3, tried.stdout
+        file.claim()  # and the service starts
+        file.release()
 
 
 def test_a_log_that_was_shared_stays_shared_with_its_companions(

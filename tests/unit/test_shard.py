@@ -372,3 +372,22 @@ def test_removed_while_retired(house: House) -> None:
     served.turn()
     assert "p" not in served.shard.table
     assert len(served.serve("r")) == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"max_open": 10**300}, {"max_open": {"a": 10**40}}, {"bank": 10**40}, {"bank": 2**63}],
+    ids=str,
+)
+def test_a_control_cannot_set_what_no_state_may_have(
+    house: House, settings: dict[str, Any]
+) -> None:
+    """Otherwise the pool would be served until the next start, and never again."""
+    served = house({"p": {"arms": ARMS, "requests": "any"}, "q": {"arms": ARMS}})
+    served.control("configure", **settings)
+    served.turn()
+    served.service.drain()
+    served.restart()
+    assert len(served.serve("r1", "r2")) == 2
+    assert len(served.serve("r1", pool="q")) == 1
+    assert served.reasons() == ([] if settings == {"bank": 2**63} else ["refused"])

@@ -101,11 +101,30 @@ def test_headers_are_deleted_with_their_records() -> None:
         assert [record.headers for record in client.read("requests", 0, 17)] == [HEADERS] * 3
 
 
-@pytest.mark.parametrize("packed", [b"\0", b"\0\1\0\5a", b"\0\1\0\0\xff"])
-def test_damaged_headers_are_refused(old: Path, packed: bytes) -> None:
+DAMAGED = [b"\0", b"\0\1\0\5a", b"\0\1\0\0\xff", "text", 5, 1.5]
+
+
+def damage(path: Path, packed: object) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as vandal:
+        vandal.execute("UPDATE headers SET packed = ?", (packed,))
+
+
+@pytest.mark.parametrize("packed", DAMAGED)
+def test_damaged_headers_of_an_input_are_none(old: Path, packed: object) -> None:
+    """Any producer can write them, and the service would fail at each start."""
     with SqliteClient(old) as client:
         client.append("requests", b"tasks", b"third", headers=HEADERS)
-        with closing(sqlite3.connect(old, isolation_level=None)) as vandal:
-            vandal.execute("UPDATE headers SET packed = ?", (packed,))
-        with pytest.raises(LogCorrupt, match="requests/0"):
-            list(client.read("requests", 0))
+        client.append("requests", b"tasks", b"fourth")
+        damage(old, packed)
+        read = [*client.read("requests", 0)]
+        assert [record.value for record in read[-2:]] == [b"third", b"fourth"]
+        assert all(record.headers == () for record in read)
+
+
+@pytest.mark.parametrize("packed", DAMAGED)
+def test_damaged_headers_of_an_output_are_refused(old: Path, packed: object) -> None:
+    with opened(SqliteLog(old)) as log, SqliteClient(old) as client:
+        log.commit([Outgoing("assignments", 0, b"tasks", b"{}", headers=HEADERS)], {}, {})
+        damage(old, packed)
+        with pytest.raises(LogCorrupt, match="assignments/0"):
+            list(client.read("assignments", 0))

@@ -93,10 +93,39 @@ def test_a_record_far_ahead_is_a_dead_letter_also_among_such_as_are_held_back(
     served = house(POOLS)
     served.serve("r")
     served.request("near", "q", at=25)
-    served.request("far", "q", at=3_000)
+    served.request("far", "q", at=59 * 60)
     served.request("near too", "q", at=26)
     served.turn(now=1)
     assert served.reasons() == ["from-the-future"]
     assert served.pending("p") == 1
     assert served.pending("q") == 2
+    assert again(served).difference is None
+
+
+def test_a_wall_clock_that_leaps_and_comes_back_loses_nothing(house: House) -> None:
+    """A leap ahead ends what is due by then; a leap back ends nothing and stops nothing."""
+    served = house(POOLS)
+    asked = 0
+    for now in (0, 5, 3_600, 3_605, -86_400, -86_395, 10, 86_400 * 365, 15, 20):
+        for _ in range(10):
+            served.request(f"r{asked}", at=now)
+            asked += 1
+        served.turn(now=now)
+    answered = {event["request_id"] for event in served.out("assignment")}
+    assert answered == {f"r{number}" for number in range(asked)}
+    assert served.reasons() == []
+    assert served.observed() + served.pending() == asked, "each is open, or its default counts"
+    assert served.shard.table.clock == START + 86_400 * 365 * 1_000, "it never goes back"
+    assert again(served).difference is None
+
+
+def test_records_of_a_clock_that_was_ahead_are_told_apart_once_it_is_right(house: House) -> None:
+    served = house(POOLS)
+    served.serve("before")
+    for number in range(5):
+        served.request(f"ahead-{number}", at=3_600)
+    served.request("after", at=1)
+    served.turn(now=1)
+    assert served.reasons() == ["from-the-future"] * 5
+    assert [event["request_id"] for event in served.out("assignment")] == ["before", "after"]
     assert again(served).difference is None

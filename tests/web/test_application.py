@@ -1,12 +1,15 @@
 """What every route has in common: names in paths, bodies, methods, headers and errors."""
 
 import json
+import socket
+import time
 
 import pytest
 
 from fair_allocator.web.bounds import Bounds
 from fair_allocator.web.headers import HEADERS
 from fair_allocator.web.problem import Problem
+from tests.support.pace import deadline
 from tests.web.served import served
 
 JSON = "Content-Type: application/json"
@@ -106,6 +109,37 @@ def test_a_chunked_body_is_counted() -> None:
                 "POST /echo HTTP/1.1", JSON, "Transfer-Encoding: chunked", body=body
             )
             assert found == status
+
+
+def test_bodies_that_are_not_complete_leave_room_for_health_and_end_with_room_for_others() -> None:
+    with served(bounds=Bounds(bodies_bytes=300_000)) as site:
+        slow, size = site.client(), 250_000
+        slow.send("POST /echo HTTP/1.1", JSON, f"Content-Length: {size}", body=b"1" * (size - 1))
+        more = ("POST /echo HTTP/1.1", JSON, "Content-Length: 100000")
+        until = deadline(60)
+        while (refusal := site.ask(*more, body=b"1" * 100_000))[0] == 200:
+            assert time.monotonic() < until, "the slow one is never counted"
+        assert refusal[0] == 429
+        assert refusal[1]["retry-after"] == "1"
+        assert json.loads(refusal[2])["reason"] == "too-many-in-flight"
+        assert site.ask("GET /names/a/end HTTP/1.1")[0] == 200
+        slow.socket.sendall(b"1")
+        assert slow.answer()[0] == 200
+        assert site.ask(*more, body=b"1" * 100_000)[0] == 200
+
+
+def test_a_body_whose_client_goes_away_is_no_longer_counted() -> None:
+    with served(bounds=Bounds(bodies_bytes=300_000)) as site:
+        for _ in range(3):
+            client = site.client()
+            head = ("POST /echo HTTP/1.1", JSON, "Content-Length: 250001")
+            client.send(*head, body=b"1" * 250_000)
+            client.socket.shutdown(socket.SHUT_RDWR)
+            client.close()
+        more = ("POST /echo HTTP/1.1", JSON, "Content-Length: 250000")
+        until = deadline(60)
+        while site.ask(*more, body=b"1" * 250_000)[0] != 200:
+            assert time.monotonic() < until, "what they sent is still counted"
 
 
 def test_two_hosts_are_one_too_many() -> None:

@@ -11,13 +11,14 @@ Found = tuple[Any, ...]
 _timestamp: Final[Callable[[Any], Any]] = itemgetter(1)
 _key: Final[Callable[[Any], Any]] = itemgetter(2)
 _value: Final[Callable[[Any], Any]] = itemgetter(3)
+_packed: Final[Callable[[Any], Any]] = itemgetter(4)
 
 _BYTES: Final = frozenset((bytes, NoneType))
 _WHOLE: Final = frozenset((int,))
 
 
 def mended(rows: list[Any]) -> list[Found]:
-    """Return the rows with bytes as keys and values, and whole numbers as timestamps.
+    """Return the rows with bytes as keys, values and headers, and whole numbers as timestamps.
 
     A text becomes its bytes, a number becomes its text, and an invalid time becomes 0. So such a
     record is checked like any other, and does not block the records after it.
@@ -26,6 +27,7 @@ def mended(rows: list[Any]) -> list[Found]:
         _BYTES.issuperset(map(type, map(_value, rows)))
         and _BYTES.issuperset(map(type, map(_key, rows)))
         and _WHOLE.issuperset(map(type, map(_timestamp, rows)))
+        and (not rows or len(rows[0]) == 4 or _BYTES.issuperset(map(type, map(_packed, rows))))
     ):
         return rows
     return [

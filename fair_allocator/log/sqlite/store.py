@@ -22,7 +22,7 @@ from fair_allocator.errors import (
     LogTooNew,
     LogUnavailable,
 )
-from fair_allocator.log.base import RECORD_BYTES, TOPICS, Headers, Record
+from fair_allocator.log.base import INPUTS, RECORD_BYTES, TOPICS, Headers, Record
 from fair_allocator.log.headers import unpack
 from fair_allocator.log.limits import require_headers
 from fair_allocator.log.sqlite.bell import Bell
@@ -396,7 +396,9 @@ class Store:
         try:
             headers = () if packed is None else unpack(packed)
         except ValueError as error:
-            raise self._damaged(topic, partition) from error
+            if topic not in INPUTS:
+                raise self._damaged(topic, partition) from error
+            headers = ()  # anybody may write inputs, and must not stop the service by them
         return Record(topic, partition, id - base, key, value, timestamp, headers)
 
     def scan(self, topic: str, partition: int, start: int, stop: int) -> Iterator[Record]:
