@@ -75,7 +75,7 @@ class ExactlyOnce(Commits):
         transactions = self._settled()
         if not self._has_begun:
             if self.ahead:
-                raise DriverError("the writer that sent records ahead is closed")
+                raise DriverError("the records sent ahead are lost: their writer is closed")
             transactions.begin()
             self._has_begun = True
         return transactions
