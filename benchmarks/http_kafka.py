@@ -1,8 +1,8 @@
 """What a gateway adds to the time of an answer on Kafka: the same load natively and over HTTP.
 
-One service and one gateway run on one broker. In each turn the same requests are made twice, each
-with a reward some time later: appended to the topics and seen in the assignments, and asked of the
-gateway. The second one less the first is what HTTP adds.
+One service and one gateway run on one broker. In each turn the same requests are made twice, at the
+same moments, each with a reward some time later: appended to the topics and seen in the
+assignments, and asked of the gateway. The second one less the first is what HTTP adds.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.http_client import Paced, free_port, wait_for
 from benchmarks.kafka import House, our_process, spread
 from benchmarks.kafka_feed import POOLS, event
-from benchmarks.kafka_latency import REWARD_LAG, Measured, measured
+from benchmarks.kafka_latency import BATCH, REWARD_LAG, Measured, measured
 from fair_allocator.log.kafka import KafkaSettings
 from tests.support.broker.choice import private_broker
 from tests.support.broker.java import FOR_LONG
@@ -49,12 +49,13 @@ async def over_http(port: int, first: int, seconds: float) -> Measured:
     client = Paced(port, CONNECTIONS)
     await client.connect()
     began = time.perf_counter()
-    for number in range(int(PER_SECOND * seconds)):
-        due = began + number / PER_SECOND
+    for begin in range(0, int(PER_SECOND * seconds), BATCH):
+        due = began + begin / PER_SECOND
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
-        client.send(due, *_call("requests", first + number))
-        if number >= REWARD_LAG:
-            client.send(None, *_call("rewards", first + number - REWARD_LAG))
+        for number in range(begin, begin + BATCH):
+            client.send(due, *_call("requests", first + number))
+            if number >= REWARD_LAG:
+                client.send(None, *_call("rewards", first + number - REWARD_LAG))
     await client.finish()
     return Measured([1e3 * each for each in client.took])
 
