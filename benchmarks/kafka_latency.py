@@ -62,8 +62,9 @@ def measured(
     per_second: float,
     seconds: float,
     first: int = 0,
+    burst: int = BATCH,
 ) -> Measured:
-    """Send requests for so long, rewards some time after them, and await the answers.
+    """Send requests for so long, `burst` at once, rewards some time after them; await the answers.
 
     The answers of a partition come in the order of its requests, whatever they say.
     """
@@ -73,14 +74,14 @@ def measured(
 
     def send() -> None:
         began = time.perf_counter()
-        for begin in range(0, count, BATCH):
-            numbers = range(first + begin, first + begin + BATCH)
+        for begin in range(0, count, burst):
+            numbers = range(first + begin, first + begin + burst)
             batch = [event("requests", n) for n in numbers]
             batch += [event("rewards", n - REWARD_LAG) for n in numbers if n >= first + REWARD_LAG]
             now = time.time()
-            for partition, _ in sender.append_many(batch)[:BATCH]:
+            for partition, _ in sender.append_many(batch)[:burst]:
                 sent[partition].append(now)
-            pause = began + (begin + BATCH) / per_second - time.perf_counter()
+            pause = began + (begin + burst) / per_second - time.perf_counter()
             done.wait(max(0.0, pause))
 
     times: list[float] = []
