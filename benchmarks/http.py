@@ -9,8 +9,8 @@ in `http_rivals`. The client uses one of the cores; clients on other machines wo
 `--against`, only the answers of two versions of the package are compared, in turns.
 
 The part `beside` measures how many decisions a second the service makes for requests that are in
-the log already, alone and while 1,000 requests a second come over HTTP. The part `kafka` measures
-what a gateway adds to an answer on Kafka (see `http_kafka`).
+the log already, in turns alone and while 1,000 requests a second come over HTTP. The part `kafka`
+measures what a gateway adds to an answer on Kafka (see `http_kafka`).
 """
 
 import argparse
@@ -50,6 +50,7 @@ path = "{folder}/log.db"
 partitions = 4
 [observe]
 port = {port}
+max_connections = {room}
 [pools."*"]
 arms = {{ ann = "0.2", bob = "0.2", cyd = 0 }}
 reward_timeout = 600
@@ -71,14 +72,25 @@ class Server(NamedTuple):
         user, system = fields.split()[11:13]
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
+    def resident_bytes(self) -> int:
+        """Return the memory that it holds now."""
+        pages = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
 
 @contextmanager
-def program(name: str, folder: Path, package: Path | None = None) -> Iterator[Server]:
-    """Run a program until the block ends; `package` is a folder with another `fair_allocator`."""
+def program(
+    name: str, folder: Path, package: Path | None = None, room: int = 1_000
+) -> Iterator[Server]:
+    """Run a program until the block ends.
+
+    `package` is a folder with another `fair_allocator`. `room` is how many connections our service
+    may have.
+    """
     port = free_port()
     if name == "fair-allocator":
         file = folder / "fair-allocator.toml"
-        file.write_text(CONFIGURATION.format(folder=folder, port=port), encoding="utf-8")
+        file.write_text(CONFIGURATION.format(folder=folder, port=port, room=room), encoding="utf-8")
         command = ["-m", "fair_allocator", "run", "--config", str(file)]
     else:
         command = ["-m", "benchmarks.http_rivals", name, str(port), str(folder / "rival.db")]
@@ -186,46 +198,68 @@ def decided(folder: Path) -> int:
         return sum(client.end_offset("assignments", partition) for partition in others)
 
 
-async def paced(port: int, rate: float, seconds: float) -> float:
-    """Ask so many times a second; return how many answers a second there were."""
+async def paced(port: int, rate: float, seconds: float) -> list[float]:
+    """Ask so many times a second; return the times of all answers, those after the end too."""
     client = Paced(port, MANY)
     await client.connect()
     began, asked = time.perf_counter(), 0
+    name = time.monotonic_ns()
     while (now := time.perf_counter() - began) < seconds:
         while asked < now * rate:
-            client.send(began + now, ASKING, b'{"request_id":"a%d"}' % asked)
+            client.send(began + now, ASKING, b'{"request_id":"a%d-%d"}' % (name, asked))
             asked += 1
         await asyncio.sleep(0.002)
-    client.stop()
-    return len(client.took) / seconds
+    await client.finish()
+    return client.took
 
 
-def beside(seconds: float, requests: int, turns: int) -> None:
-    heard, alone, shared = list[float](), list[float](), list[float]()
-    for _ in range(turns):
-        alone.append(native_speed(seconds, requests, 0.0)[1])
-        api, speed = native_speed(seconds, requests, API_RATE)
-        heard.append(api)
-        shared.append(speed)
-    ratios = [each / other for each, other in zip(shared, alone, strict=True)]
-    head = ["answered over HTTP/s", "native decisions/s alone", "beside", "ratio"]
-    cells = [f"{statistics.median(each):,.0f}" for each in (heard, alone, shared)]
-    spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
-    print(table([head, [*cells, spread]]))
+class Window(NamedTuple):
+    """Some seconds of the service's life: decisions of requests in the log, and HTTP's answers."""
+
+    seconds: float
+    decided: int
+    took: list[float]
+
+    @property
+    def speed(self) -> float:
+        """How many decisions a second there were of requests in the log."""
+        return self.decided / self.seconds
 
 
-def native_speed(seconds: float, requests: int, api: float) -> tuple[float, float]:
-    """Return answers over HTTP and decisions of requests in the log, both per second."""
+def beside(seconds: float, turns: int, requests: int) -> None:
+    """Compare windows of time with and without requests over HTTP, in one run of the service."""
+    alone, loaded = list[Window](), list[Window]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         fill(folder, requests)
         with program("fair-allocator", folder) as server:
-            before, began = decided(folder), time.perf_counter()
-            heard = asyncio.run(paced(server.port, api, seconds))
-            speed = (decided(folder) - before) / (time.perf_counter() - began)
+            for turn in range(turns):
+                # Half of the pairs begin with HTTP, in case the service becomes slower over time.
+                for with_http in (False, True) if turn % 2 else (True, False):
+                    windows = loaded if with_http else alone
+                    windows.append(window(folder, server.port if with_http else None, seconds))
             if decided(folder) >= requests:
                 raise SystemExit("too few requests: all were decided before the time was over")
-    return heard, speed
+    ratios = [each.speed / other.speed for each, other in zip(loaded, alone, strict=True)]
+    took = sorted(time for each in loaded for time in each.took)
+    rate = len(took) / sum(each.seconds for each in loaded)
+    speeds = [statistics.median(each.speed for each in windows) for windows in (alone, loaded)]
+    head = ["answered over HTTP/s", "p50 ms", "p99 ms", "native/s alone", "beside", "ratio"]
+    spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
+    times = [rank(took, part) for part in (0.5, 0.99)]
+    print(table([head, [f"{rate:,.0f}", *times, *(f"{each:,.0f}" for each in speeds), spread]]))
+
+
+def window(folder: Path, port: int | None, seconds: float) -> Window:
+    """Let the service decide for so long; with a port, ask it over HTTP meanwhile."""
+    before, began = decided(folder), time.perf_counter()
+    if port is None:
+        time.sleep(seconds)
+        took = []
+    else:
+        took = asyncio.run(paced(port, API_RATE, seconds))
+    made = decided(folder) - before
+    return Window(time.perf_counter() - began, made, took)
 
 
 def main() -> None:
@@ -247,7 +281,7 @@ def main() -> None:
     if "answers" in arguments.only:
         answers(2.0 if quick else 10.0)
     if "beside" in arguments.only:
-        beside(*((3.0, 300_000, 1) if quick else (8.0, 800_000, 5)))
+        beside(*((3.0, 2, 600_000) if quick else (4.0, 9, 2_400_000)))
     if "kafka" in arguments.only:
         for client in ("kafka", "confluent"):
             print(table(http_kafka.compare(client, *((6.0, 2) if quick else (10.0, 6)))))

@@ -119,10 +119,6 @@ class Paced:
             self.took.append(time.perf_counter() - due)
         self._free.put_nowait(connection)
 
-    def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-
     async def finish(self) -> None:
         """Wait until all are answered."""
         await asyncio.gather(*self._tasks)

@@ -1,8 +1,9 @@
 """What a gateway adds to the time of an answer on Kafka: the same load natively and over HTTP.
 
-One service and one gateway run on one broker. In each turn the same requests are made twice, each
-with a reward some time later: appended to the topics and seen in the assignments, and asked of the
-gateway. The second one less the first is what HTTP adds.
+One service and one gateway run on one broker. In each turn the same requests are made twice, at the
+same pace, each with a reward some time later: appended to the topics and seen in the assignments,
+and asked of the gateway. The second one less the first is what HTTP adds. They come one by one, and
+in bursts: a native client appends a burst at once, and a gateway may get it in two parts.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,6 +28,8 @@ PER_SECOND = 100
 """A pace at which service, gateway, broker and client have room on two cores."""
 
 CONNECTIONS = 64
+BURSTS = (1, 5)
+"""How many requests come at once."""
 
 
 @contextmanager
@@ -44,17 +47,18 @@ def gateway(house: House, settings: KafkaSettings) -> Iterator[int]:
             child.terminate()
 
 
-async def over_http(port: int, first: int, seconds: float) -> Measured:
+async def over_http(port: int, first: int, seconds: float, burst: int) -> Measured:
     """Ask for so long, with rewards some time after the requests."""
     client = Paced(port, CONNECTIONS)
     await client.connect()
     began = time.perf_counter()
-    for number in range(int(PER_SECOND * seconds)):
-        due = began + number / PER_SECOND
+    for begin in range(0, int(PER_SECOND * seconds), burst):
+        due = began + begin / PER_SECOND
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
-        client.send(due, *_call("requests", first + number))
-        if number >= REWARD_LAG:
-            client.send(None, *_call("rewards", first + number - REWARD_LAG))
+        for number in range(begin, begin + burst):
+            client.send(due, *_call("requests", first + number))
+            if number >= REWARD_LAG:
+                client.send(None, *_call("rewards", first + number - REWARD_LAG))
     await client.finish()
     return Measured([1e3 * each for each in client.took])
 
@@ -66,7 +70,7 @@ def _call(topic: str, number: int) -> tuple[bytes, bytes]:
 
 def compare(client: str, seconds: float, turns: int) -> list[list[object]]:
     """Return p50 and p99 of both, and how much HTTP adds, over the turns."""
-    native, http = list[Measured](), list[Measured]()
+    rows: list[list[object]] = [[f"{client}, {PER_SECOND}/s", "p50 ms", "p99 ms", "added at p50"]]
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
         private_broker(Path(folder, "broker"), machine=FOR_LONG) as broker,
@@ -79,14 +83,26 @@ def compare(client: str, seconds: float, turns: int) -> list[list[object]]:
             house.sender(settings) as sender,
         ):
             numbers = iter(range(0, 10**9, 10**6))
-            for _ in range(turns):
-                begin = next(numbers)
-                native.append(measured(settings, sender, event, PER_SECOND, seconds, begin))
-                http.append(asyncio.run(over_http(port, next(numbers), seconds)))
-    rows: list[list[object]] = [[f"{client}, {PER_SECOND}/s", "p50 ms", "p99 ms", "added at p50"]]
+            for burst in BURSTS:
+                native, http = list[Measured](), list[Measured]()
+                for _ in range(turns):
+                    begin = next(numbers)
+                    native.append(
+                        measured(settings, sender, event, PER_SECOND, seconds, begin, burst)
+                    )
+                    http.append(asyncio.run(over_http(port, next(numbers), seconds, burst)))
+                rows += compared(burst, native, http)
+    return rows
+
+
+def compared(
+    burst: int, native: Sequence[Measured], http: Sequence[Measured]
+) -> list[list[object]]:
+    """Return a row for each way, with the spread over the turns."""
+    rows: list[list[object]] = []
     for name, found in (("native", native), ("gateway", http)):
         quantiles = (spread([each.quantile(part) for each in found]) for part in (0.5, 0.99))
-        rows.append([name, *quantiles, ""])
+        rows.append([f"{name}, {burst} at once", *quantiles, ""])
     pairs = zip(http, native, strict=True)
     rows[-1][-1] = spread([each.quantile(0.5) - other.quantile(0.5) for each, other in pairs])
     return rows

@@ -12,7 +12,7 @@ from fair_allocator.log.base import Incoming
 from fair_allocator.log.kafka import KafkaClient, KafkaSettings
 
 BATCHES = 100
-"""How many batches a second the sender sends."""
+"""How many batches a second the sender sends, unless the caller says how many come at once."""
 
 WARM = 0.25
 """The share of answers at the beginning that is not counted."""
@@ -64,12 +64,15 @@ def measured(
     per_second: float,
     seconds: float,
     first: int = 0,
+    burst: int | None = None,
 ) -> Measured:
-    """Send requests for so long, rewards some time after them, and await the answers.
+    """Send requests for so long, `burst` at once, rewards some time after them; await the answers.
 
+    Without `burst`, the sender sends `BATCHES` batches a second.
     The answers of a partition come in the order of its requests, whatever they say.
     """
-    size, lag = max(1, round(per_second / BATCHES)), max(REWARD_LAG, round(0.4 * per_second))
+    size = burst or max(1, round(per_second / BATCHES))
+    lag = max(REWARD_LAG, round(0.4 * per_second))
     count = int(per_second * seconds) // size * size
     sent: dict[int, list[float]] = {p: [] for p in range(sender.partitions)}
     done = threading.Event()

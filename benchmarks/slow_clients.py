@@ -1,20 +1,19 @@
-"""How fast health and the page answer while thousands of slow or idle clients are connected.
+"""How fast health, answers and the page come while thousands of slow or idle clients are connected.
 
     python -m benchmarks.slow_clients [--clients N] [--seconds S]
 
-One process is the server, and another one has all the clients, on loopback. Idle clients had an
-answer and stay connected. Of the slow clients, a third send nothing, a third send one byte of a
-request's head every second, and a third send one byte of a body every second. If the server closes
-a connection, it is opened again, at most `REOPENED` per second. A third process sends requests
-during all this time: `/livez` on a new connection, `/livez` on a connection that it keeps, and the
-page. It prints how long each took.
+One process is `fair-allocator run`, and another one has all the clients, on loopback. Idle clients
+had an answer and stay connected. Of the slow clients, a third send nothing, a third send one byte
+of a request's head every second, and a third send one byte of a body every second. If the server
+closes a connection, it is opened again, at most `REOPENED` per second. A third process sends
+requests during all this time: `/livez` on a new connection, `/livez` on a connection that it keeps,
+a request for an arm on another one, and the page. It prints how long each took.
 
 There are four cases: no clients, idle clients, slow clients, and more slow clients than the server
-accepts. Each is measured beside a loop that waits, and beside a loop that decides without a pause.
-The second loop has the interpreter for most of the time. `web` is the processor time of the
-server's thread, as a part of one processor. The system limits the number of open files, and the
-benchmark raises this limit as far as it may. Run it on a machine that does nothing else, because
-four processes share its cores.
+accepts. Each is measured while the service has nothing else to do, and while it decides requests
+that are in the log already, without a pause. Then an answer waits for the batch under way. The
+system limits the number of open files, and the benchmark raises this limit as far as it may. Run it
+on a machine that does nothing else, because three processes share its cores.
 """
 
 import argparse
@@ -23,31 +22,26 @@ import json
 import resource
 import selectors
 import socket
-import statistics
 import subprocess
 import sys
-import threading
+import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from benchmarks.observe import Loop, Timed, serving
+from benchmarks.http import Server, decided, fill, program
+from benchmarks.http_client import ASKING
 from benchmarks.timing import table
-from fair_allocator.observe.health import Health
-from fair_allocator.observe.reporter import Reporter
-from fair_allocator.observe.routes import Pages
-from fair_allocator.service import calm_collector
-from fair_allocator.web.access import Access
-from fair_allocator.web.application import Application
-from fair_allocator.web.bounds import Bounds
-from fair_allocator.web.listening import listen
-from fair_allocator.web.server import Server
 
 REOPENED = 500
+REQUESTS = 2_500_000
+"""How many are in the log before the service decides them."""
+
 EVERY_SECONDS = 0.02
 ASK = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
+ASK_FOR_ARM = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n" % ASKING
 FIRSTS = {
     "idle": (ASK % b"/livez",),
     "slow": (
@@ -137,9 +131,19 @@ class Crowd:
 # -- who asks ---------------------------------------------------------------------------------
 
 
-def answer(connection: socket.socket, path: bytes) -> None:
+KINDS = {
+    "health": ASK % b"/livez",
+    "kept": ASK % b"/livez",
+    "answer": ASK_FOR_ARM,
+    "page": ASK % b"/",
+}
+KEPT = ("kept", "answer")
+"""Those that use one connection all the time."""
+
+
+def answer(connection: socket.socket, asked: bytes) -> None:
     """Ask and read the whole answer."""
-    connection.sendall(ASK % path)
+    connection.sendall(asked)
     received = b""
     while b"\r\n\r\n" not in received:
         more = connection.recv(65536)
@@ -156,22 +160,23 @@ def answer(connection: socket.socket, path: bytes) -> None:
 
 def ask(port: int, seconds: float) -> None:
     """Ask again and again; print how many milliseconds each answer took."""
-    took: dict[str, list[float]] = {"health": [], "kept": [], "page": []}
+    took: dict[str, list[float]] = {name: [] for name in KINDS}
     failed = 0
-    kept = socket.create_connection(("127.0.0.1", port))
+    kept = {name: socket.create_connection(("127.0.0.1", port)) for name in KEPT}
     ending = time.monotonic() + seconds
     while time.monotonic() < ending:
-        for name, path in (("health", b"/livez"), ("kept", b"/livez"), ("page", b"/")):
+        for name, asked in KINDS.items():
             began = time.perf_counter()
             try:
-                if name == "kept":
-                    answer(kept, path)
+                if name in kept:
+                    answer(kept[name], asked)
                 else:
                     with socket.create_connection(("127.0.0.1", port)) as connection:
-                        answer(connection, path)
+                        answer(connection, asked)
             except ConnectionError:
                 failed += 1
-                kept = socket.create_connection(("127.0.0.1", port))
+                if name in kept:
+                    kept[name] = socket.create_connection(("127.0.0.1", port))
             took[name].append((time.perf_counter() - began) * 1e3)
             time.sleep(EVERY_SECONDS)
     print(json.dumps({**took, "failed": failed}), flush=True)
@@ -204,65 +209,40 @@ def crowded(port: int, clients: int, kind: str) -> Iterator[None]:
 
 
 def measure(server: Server, clients: int, kind: str, seconds: float) -> dict[str, Any]:
-    """Return what somebody who asks sees beside a crowd, and how many connections there were."""
+    """Return what somebody who asks sees beside a crowd."""
     with crowded(server.port, clients, kind):
         time.sleep(2.0)
         with process("--ask", server.port, "--seconds", seconds) as child:
             assert child.stdout is not None
-            began, used = time.monotonic(), web_seconds()
             seen: dict[str, Any] = json.loads(child.stdout.readline())
-            part = (web_seconds() - used) / (time.monotonic() - began)
-        return {**seen, "connections": server.connections, "web": part}
+            return seen
 
 
-def resident() -> float:
-    """Return the memory of this process, in MB."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * resource.getpagesize() / 1e6
-
-
-def rows(clients: int, seconds: float, busy: bool) -> Iterator[list[object]]:
+def rows(clients: int, seconds: float, requests: int) -> Iterator[list[object]]:
     """Measure without a crowd, with all of it, and with more than there is room for."""
-    observer = Timed()
-    with serving(64, 10, observer) as (service, log, path):
-        loop = Loop(service, log, path, 64)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        fill(folder, requests)
         for kind, room in (
             ("", 1_000),
             *((kind, clients + 100) for kind in FIRSTS),
             ("slow", 1_000),
         ):
-            bounds = Bounds(connections=room)
-            pages = Pages(Reporter(observer), Health(observer, 1e9), Access())
-            server = Server(
-                listen("127.0.0.1", 0), Application([pages.part], Access(), bounds), bounds
-            )
-            with server.running(), ThreadPoolExecutor(1) as asking:
-                seen = asking.submit(measure, server, clients, kind, seconds)
-                speed = []
-                while not seen.done():
-                    if busy:
-                        loop.prepare(1.0)
-                        speed.append(loop.run(1.0, observer).speed)
-                    else:
-                        wait([seen], 1.0)
-            found = seen.result()
-            yield [
-                "deciding" if busy else "waiting",
-                f"{clients:,} {kind}" if kind else "none",
-                f"{room:,}",
-                f"{found['connections']:,}",
-                *(cell for name in ("health", "kept", "page") for cell in spread(found[name])),
-                found["failed"],
-                f"{found['web']:.0%}",
-                f"{statistics.fmean(speed):,.0f}" if speed else "",
-                f"{resident():.0f}",
-            ]
-
-
-def web_seconds() -> float:
-    """Return the processor time of the server's thread."""
-    (thread,) = (each for each in threading.enumerate() if each.name == "web")
-    return time.clock_gettime(time.pthread_getcpuclockid(thread.ident or 0))
+            with program("fair-allocator", folder, room=room) as server:
+                before, began = decided(folder), time.monotonic()
+                found = measure(server, clients, kind, seconds)
+                speed = (decided(folder) - before) / (time.monotonic() - began)
+                if requests and decided(folder) >= requests:
+                    raise SystemExit("too few requests: all were decided before the end")
+                yield [
+                    "deciding" if requests else "waiting",
+                    f"{clients:,} {kind}" if kind else "none",
+                    f"{room:,}",
+                    *(cell for name in KINDS for cell in spread(found[name])),
+                    found["failed"],
+                    f"{speed:,.0f}" if requests else "",
+                    f"{server.resident_bytes() / 1e6:.0f}",
+                ]
 
 
 def spread(took: list[float]) -> list[str]:
@@ -288,14 +268,13 @@ def main() -> None:
         ask(arguments.ask, arguments.seconds)
         return
     clients = min(arguments.clients, files // 2 - 200)
-    calm_collector()
     print(f"Milliseconds to an answer (median, 99 %, most) beside {clients:,} slow clients")
-    header = ["loop", "crowd", "room", "held"]
-    for name in ("health", "kept", "page"):
+    header = ["service", "crowd", "room"]
+    for name in KINDS:
         header += [name, "99 %", "most"]
-    found: list[list[object]] = [[*header, "failed", "web", "decided/s", "MB"]]
-    for busy in (False, True):
-        found += rows(clients, arguments.seconds, busy)
+    found: list[list[object]] = [[*header, "failed", "decided/s", "MB"]]
+    for requests in (0, REQUESTS):
+        found += rows(clients, arguments.seconds, requests)
     print(table(found))
 
 

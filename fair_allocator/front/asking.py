@@ -22,7 +22,7 @@ from fair_allocator.events.inputs import (
 )
 from fair_allocator.events.wire import quoted, to_json
 from fair_allocator.front.outcomes import Key, key_of
-from fair_allocator.log.base import RECORD_BYTES, Incoming
+from fair_allocator.log.base import RECORD_BYTES, Headers, Incoming
 from fair_allocator.log.parts import Splits
 from fair_allocator.text import demanded
 from fair_allocator.web.problem import Problem
@@ -91,13 +91,14 @@ class Reader:
         """Return the parts of a pool; the pool alone if it is not split."""
         return self._splits.names(pool)
 
-    def request(self, fields: Any, pool: str | None = None) -> Asked:
+    def request(self, fields: Any, pool: str | None = None, headers: Headers = ()) -> Asked:
         """Read a request; make an id if it has none."""
         event = _fields(fields, pool)
         request_id = event.pop("request_id") if "request_id" in event else uuid4().hex
         # Put id and pool first, where even a truncated dead letter shows them.
         event = {"request_id": request_id, "pool": event.pop("pool", None), **event}
-        return self._read("requests", event, self._check_request)
+        asked = self._read("requests", event, self._check_request)
+        return asked._replace(record=asked.record._replace(headers=headers)) if headers else asked
 
     def reward(self, fields: Any, pool: str | None = None) -> Asked:
         """Read a reward."""

@@ -6,6 +6,7 @@ progress, and whether the log can be reached.
 """
 
 import time
+from asyncio import CancelledError
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import accumulate
@@ -19,7 +20,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from fair_allocator.web.problem import Problem
@@ -61,6 +62,7 @@ class ApiMetrics(Collector):
 
         async def handle(request: Request) -> Response:
             began, status = time.perf_counter(), 500
+            is_answered = True
             try:
                 response = await handler(request)
                 status = response.status_code
@@ -68,8 +70,12 @@ class ApiMetrics(Collector):
             except Problem as problem:
                 status = problem.status
                 raise
+            except (ClientDisconnect, CancelledError):
+                is_answered = False  # the client or the server has gone
+                raise
             finally:
-                tally.count(status, time.perf_counter() - began)
+                if is_answered:
+                    tally.count(status, time.perf_counter() - began)
 
         return handle
 

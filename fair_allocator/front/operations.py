@@ -18,6 +18,8 @@ from fair_allocator.front.line import Line
 from fair_allocator.front.outcomes import Outcome, key_of
 from fair_allocator.front.streams import CONTENT_TYPE, Streams, last_id
 from fair_allocator.front.waiting import Asker, LogAway, Receipt
+from fair_allocator.log.base import Headers
+from fair_allocator.shard.headers import PASSED_ON
 from fair_allocator.web.access import Access, Right
 from fair_allocator.web.application import read_json
 from fair_allocator.web.problem import Problem
@@ -32,6 +34,7 @@ DEFAULT_WAIT: Final = 10.0
 """Seconds to wait for an answer if the client does not say how long."""
 
 _JSON: Final = "application/json"
+_TRACE: Final = sorted(PASSED_ON)
 
 Item = dict[str, Any]
 Read = Callable[[Any, str | None], Asked]
@@ -65,7 +68,8 @@ class Operations:
         self._admit(request, Right.ASK)
         wait = self._wait(request, DEFAULT_WAIT)
         body = await read_json(request)
-        asked = self._reader.request(parse(body) if body else {}, request.path_params["pool"])
+        fields = parse(body) if body else {}
+        asked = self._reader.request(fields, request.path_params["pool"], _traced(request))
         with self._room(1):
             asker = self._submit(asked, wait)
             outcome = await self._answer(asked, asker, wait)
@@ -120,14 +124,14 @@ class Operations:
         wait = self._wait(request, DEFAULT_WAIT)
         events = _batch(await read_json(request))
         with self._room(len(events)):
-            return _json(await self._ask_all(events, wait))
+            return _json(await self._ask_all(events, wait, _traced(request)))
 
-    async def _ask_all(self, events: list[Any], wait: float) -> list[Item]:
+    async def _ask_all(self, events: list[Any], wait: float, headers: Headers) -> list[Item]:
         sent: list[tuple[Asked, Asker] | Problem] = []
         for number, event in enumerate(events):
             await _pause(number)
             try:
-                asked = self._reader.request(event)
+                asked = self._reader.request(event, None, headers)
             except Problem as problem:
                 sent.append(problem)
             else:
@@ -342,6 +346,12 @@ def _answer_of(asked: Asked, asker: Asker, outcome: Outcome | None) -> tuple[int
 def _finish(future: "asyncio.Future[None]") -> None:
     if not future.done():
         future.set_result(None)
+
+
+def _traced(request: Request) -> Headers:
+    """Return the headers that go with a request to its assignment."""
+    find = request.headers.get
+    return tuple((name, found.encode("latin-1")) for name in _TRACE if (found := find(name)))
 
 
 def _batch(body: bytes) -> list[Any]:

@@ -59,7 +59,12 @@ class Access:
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         token = self.tokens.find(secret.strip()) if scheme.lower() == "bearer" else None
         if token is None:
-            raise Problem(401, "send a bearer token", headers={"WWW-Authenticate": "Bearer"})
+            raise Problem(
+                401,
+                "send a bearer token",
+                reason="right",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
         if right not in token.rights:
             raise Problem(
                 403,

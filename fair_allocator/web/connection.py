@@ -7,6 +7,9 @@ If a client sends a request before the previous one is answered, the connection 
 answer. None of our clients sends requests ahead, and with a queue a client could decide how much
 memory we use.
 
+If a client goes away before it has its answer, the handler of its request is cancelled. Nobody
+could take that answer, and a handler may wait for up to a minute.
+
 An answer that does not wait for the rest of the body says `Connection: close`. The server then
 reads and discards the rest for a while. To close a socket with unread data would reset the
 connection, and the client could lose the answer.
@@ -87,6 +90,8 @@ class Connection(HttpToolsProtocol):
         """In the current head: the number of headers, and their bytes with the first line."""
         self._refusal: Problem | None = None
         """Why the parser was stopped."""
+        self._handling: asyncio.Task[None] | None = None
+        """The task that answers a request."""
 
     # -- the transport ------------------------------------------------------------------------
 
@@ -98,6 +103,8 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._crowd.remove(self)
         super().connection_lost(exc)
+        if self._handling is not None:
+            self._handling.cancel()
 
     def data_received(self, data: bytes) -> None:
         if self._deaf:
@@ -226,7 +233,12 @@ class Connection(HttpToolsProtocol):
             self._last, cycle.keep_alive = not cycle.keep_alive, True
 
         scope["extensions"] = {WHOLE: self._give_whole}
-        await self._app(scope, receive, give)
+        self._handling = own = asyncio.current_task()
+        try:
+            await self._app(scope, receive, give)
+        finally:
+            if self._handling is own:  # and not the task of the next request
+                self._handling = None
 
     async def _give_whole(
         self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from typing import Any
 from unittest.mock import patch
 from urllib.parse import quote
@@ -14,6 +15,7 @@ from fair_allocator.front.asking import Asked
 from fair_allocator.log.sqlite import SqliteLog
 from fair_allocator.web.problem import Problem
 from tests.front.served import SECRET, Site, awaited
+from tests.support.pace import scaled
 
 pytestmark = pytest.mark.slow
 
@@ -120,6 +122,47 @@ def test_a_request_that_waits_can_be_asked_for_again(site: Site) -> None:
     answer = site.http.get("v1/pools/one/requests/r2?wait=60")
     assert answer.status_code == 200
     assert (answer.json()["arm"], answer.json()["round"]) == (first["arm"], 2)
+
+
+def test_trace_and_correlation_go_with_a_request_to_its_assignment(site: Site) -> None:
+    trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    headers = {b"traceparent": trace.encode(), b"Correlation-Id": b"caf\xe9", b"X-Other": b"stays"}
+    site.http.post("v1/pools/tasks/requests", json={"request_id": "r1"}, headers=headers)
+    batch = [{"pool": "tasks", "request_id": "r2"}]
+    site.http.post("v1/requests", json=batch, headers={"traceparent": trace})
+    with site.open_client() as client:
+        partitions = range(client.partitions)
+        found = [each.headers for at in partitions for each in client.read("assignments", at)]
+    told = [dict(each) for each in found if each]
+    both = {"traceparent": trace.encode(), "correlation-id": b"caf\xe9"}
+    assert told == [both, {"traceparent": trace.encode()}]
+
+
+def test_a_client_that_leaves_is_waited_for_no_longer_and_its_request_stays(site: Site) -> None:
+    site.ask("one", request_id="r1")
+    url = site.http.base_url
+    with socket.create_connection((url.host, url.port), scaled(60)) as client:
+        client.sendall(
+            f"POST /v1/pools/one/requests?wait=60 HTTP/1.1\r\nHost: localhost\r\n"
+            f"Authorization: Bearer {SECRET}\r\nContent-Type: application/json\r\n"
+            'Content-Length: 19\r\n\r\n{"request_id":"r2"}'.encode()
+        )
+        awaited(lambda: site.http.get("v1/pools/one/requests/r2").status_code == 202, "r2")
+        assert site.front.operations.in_flight == 1
+    awaited(lambda: not site.front.operations.in_flight, "the end of the wait")
+    assert answered(site, "ask") == {"200": 1}  # it did not just take its 60 s
+    site.http.post("v1/pools/one/rewards", json={"request_id": "r1", "value": 1})
+    assert site.http.get("v1/pools/one/requests/r2?wait=60").json()["status"] == "assigned"
+
+
+def answered(site: Site, operation: str) -> dict[str, float]:
+    """Return how many answers an operation has given, by status."""
+    counted = next(each for each in site.front.metrics.collect() if "answers" in each.name)
+    return {
+        sample.labels["status"]: sample.value
+        for sample in counted.samples
+        if sample.labels["operation"] == operation
+    }
 
 
 def test_without_waiting_a_request_is_durable_when_it_is_acknowledged(gateway: Site) -> None:
@@ -314,7 +357,8 @@ def test_a_token_is_demanded(site: Site) -> None:
             f"{site.http.base_url}v1/pools/tasks/requests",
             headers={"authorization": f"Bearer {token}"} if token else {},
         )
-        assert problem(answer)["status"] == 401
+        found = problem(answer)
+        assert (found["status"], found["reason"]) == (401, "right")
     assert SECRET not in site.http.get("openapi.json").text
 
 
