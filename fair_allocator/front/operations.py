@@ -19,7 +19,7 @@ from fair_allocator.front.outcomes import Outcome, key_of
 from fair_allocator.front.streams import CONTENT_TYPE, Streams, last_id
 from fair_allocator.front.waiting import Asker, LogAway, Receipt
 from fair_allocator.log.base import Headers
-from fair_allocator.shard.headers import PASSED_ON
+from fair_allocator.shard.headers import PASSED_ON, passed_on
 from fair_allocator.web.access import Access, Right
 from fair_allocator.web.application import read_json
 from fair_allocator.web.problem import Problem
@@ -351,7 +351,8 @@ def _finish(future: "asyncio.Future[None]") -> None:
 def _traced(request: Request) -> Headers:
     """Return the headers that go with a request to its assignment."""
     find = request.headers.get
-    return tuple((name, found.encode("latin-1")) for name in _TRACE if (found := find(name)))
+    found = ((name, value.encode("latin-1")) for name in _TRACE if (value := find(name)))
+    return passed_on(tuple(found))
 
 
 def _batch(body: bytes) -> list[Any]:
