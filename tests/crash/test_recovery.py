@@ -115,7 +115,7 @@ def test_second_writer_is_refused(house: House) -> None:
     busy(served)
     last = Journal(served.memory, 0).entries()[-1]
     served.client.append(JOURNAL, ENTRY, last.value, partition=0)
-    with pytest.raises(JournalBroken, match="two writers"):
+    with pytest.raises(JournalBroken, match="two services wrote"):
         served.restart()
 
 

@@ -84,7 +84,7 @@ def test_a_broken_entry_point_concerns_only_those_who_ask_for_it() -> None:
     assert not {"nowhere", "number"} & known_learners().keys()
     with pytest.raises(InvalidPool, match=r"learner 'nowhere': its package cannot be loaded"):
         make_learner("nowhere")
-    with pytest.raises(InvalidPool, match=r"learner 'number': .* no Learner"):
+    with pytest.raises(InvalidPool, match=r"learner 'number': .* not a Learner"):
         make_learner("number")
     with pytest.raises(InvalidPool, match="learner 'oracle' is not known"):
         make_learner("oracle")

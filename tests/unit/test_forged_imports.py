@@ -66,7 +66,7 @@ FORGED: dict[str, tuple[Callable[[Lines], object], str]] = {
     ),
     "name": (
         lambda lines: hosted(lines)["pool"].update(name="others"),
-        r"forged.ndjson:2: pool 'tasks': its state is of 'others'",
+        r"forged.ndjson:2: pool 'tasks': its state is of pool 'others'",
     ),
     "clocks": (
         lambda lines: hosted(lines)["clocks"].pop(),

@@ -51,5 +51,5 @@ def test_none_has_no_opinion() -> None:
 
 
 def test_an_unknown_partitioner_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ConfigurationError, match=r"'md5', only murmur2, crc32, none"):
+    with pytest.raises(ConfigurationError, match=r"'md5'; choose one of murmur2, crc32, none"):
         partition_for(b"pool", 8, "md5")

@@ -102,7 +102,7 @@ def test_something_elses_database_is_refused_and_left_alone(tmp_path: Path) -> N
     before = path.read_bytes()
     error = refused(path)
     assert isinstance(error, ConfigurationError)
-    assert "something else" in str(error)
+    assert "another program" in str(error)
     assert path.read_bytes() == before
 
 
