@@ -15,8 +15,8 @@ COMPILED := $(VENV)/compiled
 # A peer to measure, apart: it wants an older client than ours.
 QUIX := $(VENV)/quix
 QUIX_STREAMS := quixstreams==3.28.1
-# One more than there are cores: many tests wait, for a session to end or a broker to start.
-WORKERS ?= 3
+# Twice the cores: many tests wait, for a session to end or a broker to start.
+WORKERS ?= 4
 # What `make flaky` runs how often; how is an option of `python -m tests.flaky`.
 TIMES ?= 5
 TESTS ?=
@@ -69,7 +69,7 @@ flaky: $(READY) programs  ## Run TESTS (default: all) TIMES times, idle and busy
 	$(BIN)/python -m tests.flaky --times $(TIMES) $(FLAKY) $(TESTS)
 
 test: programs static  ## Lint, types, the site and the whole test suite
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=10
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=10
 
 requirements: $(READY)  ## Write deploy/*requirements.txt: what the image installs, with hashes
 	PATH="$(BIN):$$PATH" $(BIN)/python -m scripts.requirements

@@ -15,6 +15,7 @@ from tests.support.broker.evidence import (
     pytest_runtest_makereport,
     pytest_runtest_setup,
 )
+from tests.support.order import place
 from tests.support.pace import refresh, scaled
 
 __all__ = ["pytest_configure", "pytest_runtest_makereport", "pytest_runtest_setup"]
@@ -55,13 +56,17 @@ settings.load_profile("steady")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make check` leaves out, keep groups together, and give a slow machine its time."""
+    """Mark what `make check` leaves out, keep groups together, and give a slow machine its time.
+
+    Then order them, so that the workers take the long ones first.
+    """
     for item in items:
         item.add_marker(pytest.mark.timeout(scaled(TIMEOUT_SECONDS)))
         if item.get_closest_marker("xdist_group") is None and _uses_fixture_of_module(item):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
         if _is_heavy(item):
             item.add_marker(pytest.mark.heavy)
+    items.sort(key=place)
 
 
 def pytest_runtest_logstart() -> None:

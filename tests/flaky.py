@@ -79,6 +79,7 @@ def run(tests: Sequence[str], workers: int, fresh: bool, output: Path) -> int:
     """Run tests once; return the exit code of pytest."""
     with folder_of_run(fresh) as folder, output.open("wb") as log:
         command = [sys.executable, "-m", "pytest", "-n", str(workers), "--dist", "loadgroup"]
+        command.append("--no-loadscope-reorder")  # in the order of tests/support/order.py
         # A clone runs its own sources, though the environment belongs to this folder.
         environment = os.environ | {"PYTHONPATH": str(folder)}
         try:
@@ -142,7 +143,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--busy", action="store_true", help="while all cores are kept busy")
     how.add_argument("--both", action="store_true", help="as often idle as busy")
-    parser.add_argument("--workers", type=int, default=3, help="of pytest (default: 3)")
+    parser.add_argument("--workers", type=int, default=4, help="of pytest (default: 4)")
     parser.add_argument("--burners", type=int, default=os.cpu_count(), help="processes of --busy")
     arguments = parser.parse_args(argv)
     kept = Path(tempfile.mkdtemp(prefix="fair-allocator-failures-"))
