@@ -12,22 +12,21 @@ import sys
 import tracemalloc
 from collections.abc import Callable
 from threading import Thread
+from typing import Any
 
 from benchmarks.embedded import drained, feed
 from benchmarks.observe import serving
 from benchmarks.timing import table
 from fair_allocator import Pool
 from fair_allocator.config import MetricsSection
-from fair_allocator.core.requests import Request
 from fair_allocator.log.base import Record
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.reporter import Reporter
 from fair_allocator.shard import Shard, ShardSettings
-from fair_allocator.shard.operations import Decided, Rewarded
 from fair_allocator.shard.settings import UNLIMITED
-from fair_allocator.shard.table import PoolTable
 
 POOLS = 100_000
+REQUESTS = 5
 WATCHED = 5_000
 LOOKS = 4
 LIMIT = 161_000_000
@@ -55,20 +54,36 @@ def played(k: int, rule: str, rounds: int) -> Pool:
     return pool
 
 
-def hosted(count: int, *, retired: bool) -> PoolTable:
-    pools = PoolTable()
-    arms = {f"arm-{i}": "0.05" for i in range(10)}
-    settings = {"arms": arms, "reward_timeout": 60.0, "seed": 0, "remember": 1_000}
-    for number in range(count):
-        name = f"user-{number}"
-        pool = pools.configure(name, settings, on_demand=True, fingerprint="x").pool
-        for request in range(5):
-            Decided(pool.propose(Request(f"r{request}"))).apply(pools, name)
-            Rewarded(f"r{request}", 0.5).apply(pools, name)
-        pools.used(name)
-        if retired and number % 1_000 == 999:
-            pools.retire(1)
-    return pools
+def served(count: int, *, retired: bool, requests: int = REQUESTS) -> Shard:
+    """Return a shard that has made pools on demand, and forgot what it published."""
+    shard = Shard(0, _settings(10, retire_after=1))
+    for first in range(0, count, BATCH):
+        names = [f"user-{number}" for number in range(first, min(first + BATCH, count))]
+        for number in range(requests):
+            events = [{"pool": name, "request_id": f"{name}-{number}"} for name in names]
+            _fold(shard, "requests", events)
+            _fold(shard, "rewards", [{**event, "value": 0.5} for event in events])
+        if retired:
+            shard.retire(shard.table.clock + 2)
+    return shard
+
+
+def _settings(arms: int, **more: Any) -> ShardSettings:
+    """Return the settings of a shard with a template of so many arms."""
+    shares = {f"arm-{i}": f"1/{2 * arms}" for i in range(arms)}
+    template = {"arms": shares, "reward_timeout": 60.0}
+    return ShardSettings(partitioner="none", template=template, template_fingerprint="x", **more)
+
+
+def _fold(shard: Shard, topic: str, events: list[dict[str, Any]]) -> None:
+    """Fold some events in one commit."""
+    first, clock = shard.offsets[topic], shard.table.clock + 1
+    records = []
+    for offset, event in enumerate(events, first):
+        value = json.dumps(event, ensure_ascii=False).encode()
+        records.append(Record(topic, 0, offset, event["pool"].encode(), value, clock, ()))
+    shard.fold(records, clock)
+    shard.cut()
 
 
 def open_requests(count: int) -> Pool:
@@ -116,22 +131,16 @@ def attacks() -> None:
 def attacked(how: str) -> str:
     """Return by how many bytes a shard grows that is attacked, and how many bytes it counts."""
     limit = UNLIMITED if how.endswith("-unlimited") else LIMIT
-    arms = {f"arm-{i}": "0.05" for i in range(10)}
-    settings = ShardSettings(
-        memory_bytes=limit, partitioner="none", template={"arms": arms}, template_fingerprint="x"
-    )
+    settings = _settings(10, memory_bytes=limit)
     shard, before = Shard(0, settings), _resident_now()
-    shard.take_up("one", {"arms": arms}, "x")
+    shard.take_up("one", settings.template or {}, "x")
+    long = how.startswith("long-ids")
     for first in range(0, ATTACKS, BATCH):
-        records = []
+        events = []
         for number in range(first, first + BATCH):
-            long = how.startswith("long-ids")
             pool, letter = ("one", "\U0001f600" * 250) if long else (f"user-{number}", "")
-            event = {"pool": pool, "request_id": f"{letter}{number}"}
-            value = json.dumps(event, ensure_ascii=False).encode()
-            records.append(Record("requests", 0, number, pool.encode(), value, 0, ()))
-        shard.fold(records, 0)
-        shard.cut()
+            events.append({"pool": pool, "request_id": f"{letter}{number}"})
+        _fold(shard, "requests", events)
     return f"{_resident_now() - before} {shard.table.memory.taken}"
 
 
@@ -186,7 +195,7 @@ if __name__ == "__main__":
         print(watched(sys.argv[1]))
     elif sys.argv[1:]:
         before = _resident_now()
-        kept = hosted(POOLS, retired=sys.argv[1] == "retired")
+        kept = served(POOLS, retired=sys.argv[1] == "retired")
         print(_resident_now() - before)
     else:
         main()

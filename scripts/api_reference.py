@@ -30,7 +30,12 @@ A public class that no part names is added to the first part, an error to the la
 HANDED_OUT: Final = {"Among", "Arms", "Assignment", "Draws", "Learner"}
 """Classes that a user gets or inherits from: how they are called does not matter."""
 
-HIDDEN: Final = {"Arms": {"arranged", "bend", "check_bend", "from_state", "join", "state"}}
+HIDDEN: Final = {
+    "Arms": {
+        *("arranged", "bend", "check_bend", "from_state", "join", "known", "newborn", "own_lines"),
+        *("own_missed", "share", "share_lines", "state"),
+    }
+}
 """Methods that only the pool calls."""
 
 WIDTH: Final = 92

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from fair_allocator.core.compiling import mypyc_attr
@@ -125,3 +126,7 @@ class Among:
         if self.named is not None:
             return np.array(self.named, dtype=np.intp)
         return np.flatnonzero(self.mask())
+
+
+everybody: Final = lru_cache(maxsize=1_000)(Among)
+"""Returns the set of all arms of a pool of this size. Pools share it, so never change it."""

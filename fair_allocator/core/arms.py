@@ -6,9 +6,15 @@ itself. The pool stores one clock for all arms, and for each arm the number of s
 has missed. In a plain pool no arm misses a slot, and every clock shows the round. A change of quota
 changes the slope of the line but keeps its current value, so the arm loses nothing that it is owed.
 `unit` is the least common denominator of the current value and the quota in force.
+
+Most pools are small, are made from a template, and take plain requests. No such request changes the
+columns `joined`, `base`, `slope`, `unit` and `missed`. So small pools *share* them: pools in which
+such a column is equal have one list of it. Nobody ever writes to a shared list. Before code writes
+to a line, it calls `own_lines`. `own_missed` returns a list that may be written. `joined` is only
+replaced as a whole.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from math import gcd, lcm
@@ -62,8 +68,10 @@ class Departed(NamedTuple):
     total: float
     pulls: int
 
-    def joined_by(self, arms: "Arms", left: Iterable[int]) -> "Departed":
+    def joined_by(self, arms: "Arms", left: Collection[int]) -> "Departed":
         """Return the sums with these arms included."""
+        if not left:
+            return self
         forced, observed, total, pulls = self
         for arm in left:
             forced += arms.forced[arm]
@@ -84,6 +92,10 @@ class Departed(NamedTuple):
         return cls(forced, observed, total, pulls)
 
 
+NOBODY_LEFT: Final = Departed(0, 0, 0.0, 0)
+"""The sums of all pools that no arm has left."""
+
+
 def _named(names: tuple[str, ...]) -> tuple[list[str], dict[str, int]]:
     """Return the names as a list, and a mapping from each name to its index."""
     return list(names), {name: arm for arm, name in enumerate(names)}
@@ -96,6 +108,12 @@ Pools made from one template have the same names, and there may be many such poo
 """
 
 _shared: Final = lru_cache(maxsize=1_000)(_named)
+
+_column: Final[Callable[[tuple[int, ...]], list[int]]] = lru_cache(maxsize=1_000)(list)
+"""Returns the shared list of a column. Never write to it."""
+
+_NOBODY: Final[dict[int, int]] = {}
+"""The value of `away` in all pools in which no arm was ever away. Never write to it."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -129,7 +147,7 @@ class Arms:
         The arms that are asleep or busy. Each has the value at which its own clock stopped.
     """
 
-    __slots__ = ("away", "index", "names", *_COLUMNS)
+    __slots__ = ("_shares_lines", "_shares_missed", "away", "index", "names", *_COLUMNS)
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -145,7 +163,8 @@ class Arms:
         self.unit: list[int] = []
         self.missed: list[int] = []
         self.last: list[int] = []
-        self.away: dict[int, int] = {}
+        self.away: dict[int, int] = _NOBODY
+        self._shares_lines = self._shares_missed = False
 
     def __len__(self) -> int:
         return len(self.names)
@@ -163,10 +182,12 @@ class Arms:
         for name in _COLUMNS:
             if name in state or name not in _SINCE_2:
                 setattr(arms, name, list(state[name]))
-        arms.away = dict(state.get("away", []))
+        arms.away = dict(state.get("away", [])) or _NOBODY
         if "last" not in state:
             # Version 1 does not store when an arm was last pulled, so waits are counted from now.
             arms.missed, arms.last = [0] * len(arms), [clock] * len(arms)
+        arms.share()
+        arms.share_lines()
         return arms
 
     def join(self, names: Iterable[str], round: int, clock: int = 0) -> None:
@@ -174,6 +195,18 @@ class Arms:
         self._name(names)
         for name, value in zip(_COLUMNS, _newcomer(round, clock), strict=True):
             setattr(self, name, [value] * len(self.names))
+        self.share()
+
+    def newborn(self) -> "Arms":
+        """Return the columns of a new pool whose arms begin as these, which play no round."""
+        arms = Arms()
+        arms.names, arms.index, arms.joined = self.names, self.index, self.joined
+        arms.base, arms.slope, arms.unit = self.base, self.slope, self.unit
+        arms.missed = self.missed
+        arms._shares_lines = arms._shares_missed = True
+        arms.pulls, arms.forced, arms.last = self.pulls[:], self.forced[:], self.last[:]
+        arms.observed, arms.pending, arms.total = self.observed[:], self.pending[:], self.total[:]
+        return arms
 
     def _name(self, names: Iterable[str]) -> None:
         """Set the names. Small pools with the same names share one list of them."""
@@ -190,9 +223,46 @@ class Arms:
         for name, fresh in zip(_COLUMNS, _newcomer(round, clock), strict=True):
             column = getattr(self, name)
             setattr(arms, name, [fresh if old is None else column[old] for old in kept])
-        places = {old: new for new, old in enumerate(kept) if old is not None}
-        arms.away = {places[arm]: own for arm, own in self.away.items() if arm in places}
+        if self.away:
+            places = {old: new for new, old in enumerate(kept) if old is not None}
+            arms.away = {places[arm]: own for arm, own in self.away.items() if arm in places}
+        arms.share()
         return arms, kept
+
+    def known(self, name: str) -> str:
+        """Return an arm's name as the object that the pool has, so that it is in memory once."""
+        arm = self.index.get(name)
+        return name if arm is None else self.names[arm]
+
+    # -- columns that pools share -------------------------------------------------------------
+
+    def share(self) -> None:
+        """Share `joined` and `missed` with other small pools in which they are equal."""
+        if len(self.names) <= SHARED:
+            self.joined = _column(tuple(self.joined))
+            self.missed = _column(tuple(self.missed))
+            self._shares_missed = True
+
+    def share_lines(self) -> None:
+        """Share the lines with other small pools in which they are equal."""
+        if len(self.names) <= SHARED:
+            self.base = _column(tuple(self.base))
+            self.slope = _column(tuple(self.slope))
+            self.unit = _column(tuple(self.unit))
+            self._shares_lines = True
+
+    def own_lines(self) -> None:
+        """Make `base`, `slope` and `unit` lists of this pool alone, so that it may write."""
+        if self._shares_lines:
+            self.base, self.slope, self.unit = self.base[:], self.slope[:], self.unit[:]
+            self._shares_lines = False
+
+    def own_missed(self) -> list[int]:
+        """Make `missed` a list of this pool alone, so that it may write to it; return the list."""
+        if self._shares_missed:
+            self.missed = self.missed[:]
+            self._shares_missed = False
+        return self.missed
 
     # -- clocks -------------------------------------------------------------------------------
 
@@ -204,20 +274,24 @@ class Arms:
 
     def leave_clock(self, arm: int, clock: int) -> None:
         """Stop the own clock of an arm that is asleep or busy."""
+        if self.away is _NOBODY:
+            self.away = {}
         self.away[arm] = clock - self.missed[arm]
 
     def join_clock(self, arm: int, clock: int) -> None:
         """Restart the arm's own clock where it stopped."""
-        self.missed[arm] = clock - self.away.pop(arm)
+        self.own_missed()[arm] = clock - self.away.pop(arm)
 
     def align(self, clock: int) -> None:
         """Set every arm's own clock to the pool's clock; each arm keeps its entitlement."""
+        self.own_lines()
         for arm in range(len(self)):
             missed = clock - self.own(arm, clock)
             self.base[arm] -= self.slope[arm] * missed
             self.last[arm] += missed
-            self.missed[arm] = 0
-        self.away.clear()
+        self.missed = [0] * len(self)
+        self.away = _NOBODY
+        self.share()
 
     # -- entitlement --------------------------------------------------------------------------
 
@@ -267,6 +341,7 @@ class Arms:
 
     def bend(self, arm: int, quota: Fraction, clock: int) -> None:
         """Let the entitlement grow by `quota` per slot from now on; keep its current value."""
+        self.own_lines()
         own = self.own(arm, clock)
         value = self.base[arm] + self.slope[arm] * own
         common = gcd(value, self.unit[arm])
@@ -290,6 +365,7 @@ class Arms:
         before = entitled - min(unit, slope * slots)
         least = min(before + unit, unit * (self.pulls[arm] - bank))
         if least > entitled:
+            self.own_lines()
             self.base[arm] += least - entitled
 
     def forgive(self, arm: int, clock: int, bank: int) -> bool:
@@ -300,6 +376,7 @@ class Arms:
         excess = self.unit[arm] * -bank - self.ahead(arm, clock, 0)
         if excess <= 0:
             return False
+        self.own_lines()
         self.base[arm] += excess
         return True
 

@@ -28,6 +28,11 @@ _FAR: Final = 1 << 60
 class Deadlines:
     """Which arms are owed or will be, by deadline, for the rule in `general`."""
 
+    __slots__ = (
+        *("_all", "_arms", "_away", "_backlog", "_bound", "_dirty", "_entries", "_filed", "_heap"),
+        *("_indexed", "_keys", "_level", "_rise", "_since", "_size", "_wheel"),
+    )
+
     def __init__(self, arms: Arms, terms: Terms, clock: int) -> None:
         self._arms = arms
         self._bound = terms.bound

@@ -39,14 +39,23 @@ class Draws:
     True
     """
 
-    __slots__ = ("_key",)
+    __slots__ = ("_key", "_pool", "_seed")
 
     def __init__(self, seed: int, pool: str) -> None:
-        digest = blake2b(f"{seed}\0{pool}".encode("utf-8", "surrogatepass"), digest_size=16)
-        self._key = int.from_bytes(digest.digest())
+        self._seed: Final = seed
+        self._pool: Final = pool
+        self._key = 0  # made when first needed, because most pools draw no numbers
+
+    def _made_key(self) -> int:
+        """Return the key, and make it if need be."""
+        if not self._key:
+            text = f"{self._seed}\0{self._pool}".encode("utf-8", "surrogatepass")
+            self._key = int.from_bytes(blake2b(text, digest_size=16).digest())
+        return self._key
 
     def _word(self, round: int, purpose: int) -> int:
-        high, low = self._key >> 64, self._key & _MASK
+        key = self._key or self._made_key()
+        high, low = key >> 64, key & _MASK
         return _mixed(_mixed(low + round * 0x9E3779B97F4A7C15 & _MASK) ^ _mixed(high + purpose))
 
     def uniform(self, round: int, purpose: int) -> float:
@@ -86,4 +95,4 @@ class Draws:
         import numpy as np  # here, since most learners never need it and it is slow to load
 
         counter = (purpose << 192) | (round << 64)
-        return np.random.Generator(np.random.Philox(counter=counter, key=self._key))
+        return np.random.Generator(np.random.Philox(counter=counter, key=self._made_key()))

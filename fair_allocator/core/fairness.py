@@ -13,7 +13,8 @@ docs/theory.md has the proofs and explains the words.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 from fair_allocator.core.admission import ATTEMPTS, PROMPT, Admission
 from fair_allocator.core.among import Among
@@ -23,44 +24,19 @@ from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.errors import InvalidPool, InvalidState
 from fair_allocator.core.forcing import RULES, Forcing, Terms
 from fair_allocator.core.general import General
-from fair_allocator.core.guarantee import (
-    CHOICES,
-    REQUESTS,
-    Epoch,
-    Guarantee,
-    Standing,
-    one_of,
-    resolve_rule,
-)
+from fair_allocator.core.guarantee import Epoch, Guarantee, Standing
 from fair_allocator.core.kinetic import NOBODY
 from fair_allocator.core.quotas import compare_sum_to_one
 from fair_allocator.core.safety import Line, least_safe_bound
+from fair_allocator.core.wish import Wish, parse_wish
 
 Listener = Callable[[Epoch], None]
 
+_terms: Final = lru_cache(maxsize=1_000)(Terms)
+"""Makes terms that pools share."""
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Wish:
-    """What a pool's configuration asks for apart from quotas: tolerance, rule, requests and bank.
-
-    `choice` is the rule as configured, which can be "auto". `rule` is the rule that it selects.
-    """
-
-    __slots__ = ("bank", "choice", "requests", "rule", "tolerance")
-
-    def __init__(
-        self,
-        quotas: Sequence[Fraction],
-        tolerance: Fraction,
-        choice: object,
-        requests: object,
-        bank: int | None,
-    ) -> None:
-        self.tolerance = tolerance
-        self.choice = one_of(choice, "rule", CHOICES)
-        self.requests = one_of(requests, "requests", REQUESTS)
-        self.bank = bank
-        self.rule = resolve_rule(self.choice, quotas, self.requests)
+_NOTHING: Final[dict[int, Fraction]] = {}
+"""What is wanted in all pools in which everything is in force. Never add to it."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -69,6 +45,11 @@ class Fairness:
 
     It calls `on_epoch` with a new `Epoch` whenever a change comes into force.
     """
+
+    __slots__ = (
+        *("_arms", "_forcing", "_general", "_on_epoch", "_pause", "_rule", "_terms", "_wanted"),
+        *("allowed", "bank", "bound", "changing", "epoch", "rule", "wish"),
+    )
 
     def __init__(
         self,
@@ -89,16 +70,24 @@ class Fairness:
         self._want(arms, quotas, wish)
 
     @classmethod
-    def begun(
-        cls, arms: Arms, quotas: Sequence[Fraction], wish: Wish, on_epoch: Listener | None
-    ) -> "Fairness":
-        """Make the fairness of a new pool."""
+    def begun(cls, arms: Arms, quotas: Sequence[Fraction], wish: Wish) -> "Fairness":
+        """Make the fairness with which new pools begin. Everything wanted is in force at once."""
         fairness = cls(arms, quotas, wish, wish.rule, 0, 0)
         fairness.bound = fairness.allowed
         fairness._renew()
-        fairness._on_epoch = on_epoch
         fairness._announce(fairness._admit(0), 0, 1)
         return fairness
+
+    def newborn(self, arms: Arms, on_epoch: Listener | None) -> "Fairness":
+        """Return the fairness of a new pool that begins with this one, on columns of its own."""
+        make = Fairness.__new__
+        new = make(Fairness)
+        new.rule, new.bound, new.epoch, new.bank = self.rule, self.bound, self.epoch, self.bank
+        new._rule, new.allowed, new.wish = self._rule, self.allowed, self.wish
+        new.changing, new._pause, new._wanted = self.changing, self._pause, _NOTHING
+        new._terms, new._forcing, new._general = self._terms, None, None
+        new._arms, new._on_epoch = arms, on_epoch
+        return new
 
     def _want(self, arms: Arms, quotas: Sequence[Fraction], wish: Wish) -> None:
         """Note what is wanted, and which parts of it are not in force yet."""
@@ -107,15 +96,14 @@ class Fairness:
         self._rule = wish.rule
         tolerance = wish.tolerance
         self.allowed = tolerance.numerator // tolerance.denominator
-        self._wanted = {
-            arm: quota for arm, quota in enumerate(quotas) if not arms.has_quota(arm, quota)
-        }
+        wanted = {arm: quota for arm, quota in enumerate(quotas) if not arms.has_quota(arm, quota)}
+        self._wanted = wanted or _NOTHING
         self._renew()
 
     def _renew(self) -> None:
         """Cache the values that every round needs, after something came into force."""
         full = self.rule == "earliest-deadline" and compare_sum_to_one(self._arms.quotas()) == 0
-        self._terms = Terms(self.allowed, self.bound, early=full)
+        self._terms = _terms(self.allowed, self.bound, full)
         self._forcing: Forcing | None = None
         self._general: General | None = None
         self.changing = (
@@ -239,7 +227,7 @@ class Fairness:
         bank, wanted_bank = state.get("bank", (None, None))
         requests = state.get("requests", "plain")
         tolerance = Fraction(state["tolerance"])
-        wish = Wish(quotas, tolerance, state["choice"], requests, wanted_bank)
+        wish = parse_wish(quotas, tolerance, state["choice"], requests, wanted_bank)
         fairness = cls(arms, quotas, wish, state["rule"], state["terms"][1], state["epoch"])
         fairness.bank = bank
         fairness._renew()
@@ -320,8 +308,8 @@ class Fairness:
                 self.bank = self.wish.bank
         for arm in admitted:
             arms.bend(arm, self._wanted.pop(arm), clock)
-        if admitted and not self._wanted:
-            self._wanted = {}  # a new dictionary, because an emptied one keeps its memory
+        if not self._wanted:
+            self._wanted = _NOTHING
         if nobody_owed:
             self.rule = self._rule
         elif rule == "max-deficit" and (admitted or self.bound < bound):
@@ -353,6 +341,7 @@ class Fairness:
 
     def _announce(self, changed: Sequence[int], clock: int, round: int) -> None:
         self.epoch += 1
+        self._arms.share_lines()  # most stay as they are until the next epoch
         if self._on_epoch is not None:
             self._on_epoch(self.in_force(changed, clock, round))
 

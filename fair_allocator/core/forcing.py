@@ -2,11 +2,11 @@
 
 An arm is *owed* while its entitlement exceeds its pulls by more than the tolerance. Every arm with
 a quota is either owed or waiting. The waiting arms are kept on a timing wheel: a dict from a round
-to the arms that can be owed from that round on. Each round looks at one entry of the wheel, in
-O(1). If the learner pulls a waiting arm, the arm can only be owed later. So its entry on the wheel
-may be too early but is never too late, and the arm is checked again when that round comes. This is
-at most one check per pull. Only a change of quota can make an arm owed earlier. The arm then gets a
-new entry, and its old one is ignored.
+to the first arm that can be owed from that round on, and a list with the next such arm after each
+arm. Each round looks at one entry of the wheel, in O(1). If the learner pulls a waiting arm, the
+arm can only be owed later. So its entry on the wheel may be too early but is never too late, and
+the arm is checked again when that round comes. This is at most one check per pull. Only a change of
+quota can make an arm owed earlier. After such a change, the fairness makes a new object.
 
 The rule earliest-deadline keeps n owed arms in a heap of deadlines, at O(log n) per round. The rule
 max-deficit compares the owed arms one by one if they are few. If there are more, it keeps them in a
@@ -55,13 +55,13 @@ class Terms(NamedTuple):
 class Forcing(ABC):
     """The owed arms of a pool, kept from round to round."""
 
-    __slots__ = ("_arms", "_filed", "_terms", "_wheel")
+    __slots__ = ("_arms", "_next", "_terms", "_wheel")
 
     def __init__(self, arms: Arms, terms: Terms, round: int) -> None:
         self._arms = arms
         self._terms = terms
-        self._wheel: dict[int, list[int]] = {}
-        self._filed = [NEVER] * len(arms)
+        self._wheel: dict[int, int] = {}
+        self._next = [NOBODY] * len(arms)
         owed = []
         for arm in range(len(arms)):
             since = owed_from(arms, terms, arm)
@@ -83,26 +83,24 @@ class Forcing(ABC):
         """Update the arm that `pick` returned, after its pull was counted."""
 
     def _wait(self, arm: int, since: int) -> None:
-        self._filed[arm] = since
+        """Put an arm on the wheel that is on it nowhere."""
         if since < NEVER:
-            if since in self._wheel:
-                self._wheel[since].append(arm)
-            else:
-                self._wheel[since] = [arm]
+            self._next[arm] = self._wheel.get(since, NOBODY)
+            self._wheel[since] = arm
 
     def _newly_owed(self, round: int) -> list[int]:
         """Remove the wheel's entry for `round`; return the arms of this entry that are owed now."""
-        owed, filed, wheel = [], self._filed, self._wheel
-        arms = wheel[round]
-        del wheel[round]
-        for arm in arms:
-            if filed[arm] == round:
-                filed[arm] = NEVER
-                since = owed_from(self._arms, self._terms, arm)
-                if since <= round:
-                    owed.append(arm)
-                else:
-                    self._wait(arm, since)
+        owed = []
+        arm = self._wheel[round]
+        del self._wheel[round]
+        while arm >= 0:
+            following = self._next[arm]
+            since = owed_from(self._arms, self._terms, arm)
+            if since <= round:
+                owed.append(arm)
+            else:
+                self._wait(arm, since)
+            arm = following
         return owed
 
     @abstractmethod
@@ -171,42 +169,40 @@ class MaxDeficit(Forcing):
     with a quota, times the largest quota, is below 1.
     """
 
-    __slots__ = ("_crowded", "_owed", "_tree")
+    __slots__ = ("_crowd", "_owed", "_tree")
 
     def _begin(self, owed: list[int], round: int) -> None:
-        self._owed = dict.fromkeys(owed)  # takes half the memory of a set
-        self._crowded = False
+        self._owed = owed
+        """The owed arms; empty while they are in the tournament."""
+        self._crowd = 0
+        """How many arms are in the tournament."""
         self._tree: Tournament | None = None
         if len(owed) > CROWD:
-            self._crowd(owed, round)
+            self._gather(round)
 
     def pick(self, round: int) -> int:
-        owed = self._owed
         if round in self._wheel:
-            newcomers = self._newly_owed(round)
-            for arm in newcomers:
-                owed[arm] = None
-            if self._crowded or len(owed) > CROWD:
-                self._crowd(newcomers, round)
-        if not owed:
-            return NOBODY
-        if self._crowded:
+            self._owed += self._newly_owed(round)
+            if self._crowd or len(self._owed) > CROWD:
+                self._gather(round)
+        if self._crowd:
             return self._tournament().champion(round)
-        if len(owed) == 1:
-            for arm in owed:
-                return arm
-        return self._largest(round - 1)
+        if len(self._owed) > 1:
+            return self._largest(round - 1)
+        return self._owed[0] if self._owed else NOBODY
 
     def served(self, arm: int, round: int) -> None:
         since = owed_from(self._arms, self._terms, arm)
         if since > round + 1:
-            del self._owed[arm]
             self._wait(arm, since)
-            if self._crowded:
-                self._tournament().leave(arm, round + 1)
-                if len(self._owed) <= CROWD // 4:
-                    self._disperse(round + 1)
-        elif self._crowded:
+            if not self._crowd:
+                self._owed.remove(arm)
+                return
+            self._tournament().leave(arm, round + 1)
+            self._crowd -= 1
+            if self._crowd <= CROWD // 4:
+                self._disperse(round + 1)
+        elif self._crowd:
             self._tournament().update(arm, round + 1)
 
     def _largest(self, played: int) -> int:
@@ -222,14 +218,15 @@ class MaxDeficit(Forcing):
                 best, best_deficit, best_unit = arm, deficit, unit
         return best
 
-    def _crowd(self, newcomers: list[int], round: int) -> None:
-        """Add the newcomers to the tournament, or all owed arms if it was empty."""
-        self._tournament().enter(newcomers if self._crowded else list(self._owed), round)
-        self._crowded = True
+    def _gather(self, round: int) -> None:
+        """Move the owed arms into the tournament."""
+        self._tournament().enter(self._owed, round)
+        self._crowd += len(self._owed)
+        self._owed = []
 
     def _disperse(self, round: int) -> None:
         """Empty the tournament: so few arms are left that comparing all of them is cheaper."""
-        self._crowded = False
+        self._crowd, self._owed = 0, self._tournament().contestants()
         for arm in self._owed:
             self._tournament().leave(arm, round)
 

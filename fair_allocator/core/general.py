@@ -37,6 +37,8 @@ MAX_SLOTS: Final = 1_000
 class General(Deadlines):
     """The owed arms of a pool whose requests may name arms and slots; updated by each request."""
 
+    __slots__ = ("_large", "_least", "_lowering", "_without_quota")
+
     def __init__(self, arms: Arms, terms: Terms, clock: int) -> None:
         super().__init__(arms, terms, clock)
         self._lowering = terms.bound - terms.tolerance  # above 0 while a lower tolerance waits
@@ -239,7 +241,7 @@ class General(Deadlines):
 
     def _count_named(self, named: list[int], clock: int, slots: int) -> None:
         """Count the slots for a few arms. An arm whose z is not positive takes little time."""
-        missed, since, held = self._arms.missed, self._since, self._backlog
+        missed, since, held = self._arms.own_missed(), self._since, self._backlog
         if slots > 1:
             self._limit_to_one(named, slots)
         for arm in named:
@@ -255,6 +257,7 @@ class General(Deadlines):
         for arm in eligible:
             excess = arms.slope[arm] * slots - arms.unit[arm]
             if excess > 0:
+                arms.own_lines()
                 arms.base[arm] -= excess
                 self._since[arm] = self._positive_from(arm)
                 limited.append(arm)
@@ -269,10 +272,12 @@ class General(Deadlines):
         left out or pulled need no update.
         """
         self._index()
-        missed, wheel, filed = self._arms.missed, self._wheel, self._filed
+        wheel, filed = self._wheel, self._filed
         touched: list[int] = []
-        for arm in left_out:
-            missed[arm] += slots
+        if left_out:
+            missed = self._arms.own_missed()
+            for arm in left_out:
+                missed[arm] += slots
         if self._all is not None:
             touched = [*left_out, *pulled]
         elif self._backlog:

@@ -78,6 +78,19 @@ class Tournament:
         self._winner[self._leaves + contestant] = NOBODY
         self._climb(contestant, x)
 
+    def contestants(self) -> list[int]:
+        """Return the contestants that are in, in O(log size) for each."""
+        found: list[int] = []
+        nodes = [1]
+        while nodes:
+            node = nodes.pop()
+            if self._winner[node] >= 0:
+                if node >= self._leaves:
+                    found.append(self._winner[node])
+                else:
+                    nodes += (2 * node, 2 * node + 1)
+        return found
+
     def champion(self, x: int) -> int:
         """Return the champion at x, or `NOBODY` if no contestant is in."""
         if self._until[1] <= x:
@@ -159,6 +172,7 @@ up to `match`.
 """
 
 
+@mypyc_attr(acyclic=True)
 class _Seat:
     """A node of the tree: the line that won its match, and the place until which it surely wins.
 
@@ -183,6 +197,10 @@ class LineTournament:
     their match is played again each time, unless the two lines are the same. `margin` must be
     larger than the rounding error. `x` only grows; the constructor gets its first value.
 
+    The tree has a seat for each match and for each line. The match of node i is between the nodes
+    2i and 2i + 1, and the second half of the nodes are the lines. So the lines in a part of the
+    tree need not be next to each other.
+
     A champion that is found twice in a row *reigns*: it is taken out of the tree, and is compared
     only with the best of the others. This costs O(1), even if the champion's line changes often.
 
@@ -200,7 +218,7 @@ class LineTournament:
         self._margin = margin
         self._last = self._reigning = NOBODY
         self._throne = _Seat()
-        self._leaves = 1 << max(0, len(lines) - 1).bit_length()
+        self._leaves = len(lines)
         self._seats = [_Seat() for _ in range(2 * self._leaves)]
         for contestant, line in enumerate(lines):
             if line is not None:
@@ -356,7 +374,8 @@ class LineTournament:
         """Play one match again, as a step of `_climb` does."""
         low, high = self._seats[2 * node], self._seats[2 * node + 1]
         lead = (low.height + low.speed * x) - (high.height + high.speed * x)
-        best, other = (high, low) if lead < 0 else (low, high)
+        is_high = lead < 0 or (lead == 0 and high.winner < low.winner)
+        best, other = (high, low) if is_high else (low, high)
         height, speed = best.height - other.height, best.speed - other.speed
         holds = min(low.until, high.until)
         if abs(lead) < self._margin:

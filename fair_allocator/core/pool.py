@@ -1,17 +1,18 @@
 """One fair-bandit instance: how it is made, changed and stored."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, SupportsIndex
 
-from fair_allocator.core.among import Among
-from fair_allocator.core.arms import MAX_UNIT, Arms, Departed
+from fair_allocator.core.among import everybody
+from fair_allocator.core.arms import NOBODY_LEFT, Arms, Departed
+from fair_allocator.core.beginning import Beginning
 from fair_allocator.core.caps import Caps, parse_caps
 from fair_allocator.core.checking import check_state
 from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.decisions import Decisions
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.errors import FairAllocatorError, InvalidPool, InvalidState, shown
-from fair_allocator.core.fairness import Fairness, Wish
+from fair_allocator.core.fairness import Fairness
 from fair_allocator.core.guarantee import Change, Epoch
 from fair_allocator.core.learners import (
     Learner,
@@ -21,15 +22,16 @@ from fair_allocator.core.learners import (
     parameters_of,
     revive,
     same_learner,
+    shared_form,
     stored_form,
 )
-from fair_allocator.core.numbers import parse_whole
-from fair_allocator.core.presence import MaxOpen, Presence, parse_max_open
+from fair_allocator.core.presence import MaxOpen, Presence, parse_max_open, presence_of
 from fair_allocator.core.proposals import Proposals
 from fair_allocator.core.quotas import Number, Shares, parse_shares, parse_tolerance
 from fair_allocator.core.requests import Requests
 from fair_allocator.core.texts import parse_text
 from fair_allocator.core.unchanged import is_set_to
+from fair_allocator.core.wish import parse_bank, parse_wish
 
 # `| Any` in the annotations below lets any value through to our own checks. Without it, compiled
 # code would refuse a wrong type first, with an error of its own.
@@ -121,30 +123,40 @@ class Pool(Decisions):
         caps: Mapping[str, Number] | Any | None = None,
         max_open: SupportsIndex | Mapping[str, SupportsIndex] | Any | None = None,
     ) -> None:
-        quotas = parse_shares(arms)
-        shares = parse_caps(caps, quotas)
-        most = parse_max_open(max_open, quotas)
+        beginning = Beginning(arms, tolerance, rule, seed, remember, requests, bank, caps, max_open)
+        self._begin(beginning, learner, name, on_epoch)
+        if on_epoch is not None:
+            named = [arm for arm in range(len(self._arms)) if self._arms.slope[arm]]
+            on_epoch(self._fairness.in_force(named, 0, 1))
+
+    def _begin(
+        self,
+        beginning: Beginning,
+        learner: LearnerSpec,
+        name: str,
+        on_epoch: Callable[[Epoch], None] | None,
+    ) -> None:
         self.name: str = parse_text(name, "a pool's name", InvalidPool)
-        self.seed: int = parse_whole(seed, "seed")
+        self.seed: int = beginning.seed
         self.rounds = 0
         self._clock = 0
         self._peak, self._peak_epoch = 0, 0
         self._violated_epochs = 0
         self._gap = 0
-        self._departed = Departed(0, 0, 0.0, 0)
-        self._requests = Requests(parse_whole(remember, "remember", least=0))
-        self._arms = Arms()
-        self._arms.join(quotas, 1)
-        wanted = list(quotas.values())
-        wish = Wish(wanted, parse_tolerance(tolerance), rule, requests, _parse_bank(bank))
-        self._fairness = Fairness.begun(self._arms, wanted, wish, on_epoch)
+        self._departed = NOBODY_LEFT
+        self._requests = Requests(beginning.remember)
+        self._arms = beginning.arms.newborn()
+        self._fairness = beginning.fairness.newborn(self._arms, on_epoch)
+        shares = beginning.caps
         self._caps = Caps(self._arms, shares, 0) if shares else None
-        self._presence: Presence | None = _presence(self._arms, requests, (), most)
+        self._presence: Presence | None = presence_of(
+            self._arms, self._fairness.wish.requests, (), beginning.max_open
+        )
         self._learner = make_learner(learner)
         self._stored = stored_form(self._learner)
         self._proposals = Proposals(self._learner)
         begin(self._learner, self._arms, Draws(self.seed, self.name))
-        self._among = Among(len(self._arms))
+        self._among = everybody(len(self._arms))
 
     # -- changes ------------------------------------------------------------------------------
 
@@ -178,18 +190,18 @@ class Pool(Decisions):
         was, old, clock, round = self._fairness.wish, self._arms, self._clock, self.rounds + 1
         kind = was.requests if requests is None else requests
         wanted = list(quotas.values())
-        wish = Wish(
+        wish = parse_wish(
             wanted,
             was.tolerance if tolerance is None else parse_tolerance(tolerance),
             was.choice if rule is None else rule,
             kind,
-            was.bank if _stays(bank) else _parse_bank(bank),
+            was.bank if _stays(bank) else parse_bank(bank),
         )
         shares = parse_caps(_still(self.caps, quotas) if _stays(caps) else caps, quotas)
         most = self._max_open(quotas) if _stays(max_open) else parse_max_open(max_open, quotas)
         columns, kept = old.arranged(quotas, round, clock)
         asleep = [columns.index[name] for name in self.asleep if name in columns.index]
-        presence = _presence(columns, kind, asleep, most)
+        presence = presence_of(columns, kind, asleep, most)
         if presence is None:
             columns.align(clock)
         elif self._presence is not None:
@@ -327,8 +339,8 @@ class Pool(Decisions):
         pool.rounds = state["rounds"]
         pool._clock = clock = state.get("clock", pool.rounds)
         pool._gap = state.get("gap", 0)
-        pool._requests = Requests.from_state(**state["requests"])
         pool._arms = arms = Arms.from_state(state["arms"], clock)
+        pool._requests = Requests.from_state(arms, **state["requests"])
         pool._departed = Departed.from_state(state["departed"], pool.rounds, arms)
         pool._fairness = Fairness.from_state(arms, state["fairness"], on_epoch)
         pool._peak, pool._peak_epoch = state["peak"], pool._fairness.epoch
@@ -340,7 +352,7 @@ class Pool(Decisions):
             pool._presence = Presence(arms, here["asleep"], here["max_open"])
         draws = Draws(pool.seed, pool.name)
         if learner is None:
-            pool._stored = dict(state["learner"])
+            pool._stored = shared_form(state["learner"])
             pool._learner = revive(pool._stored, state["learned"], arms, draws, stand_in)
         else:
             pool._stored, pool._learner = stored_form(learner), learner
@@ -350,7 +362,7 @@ class Pool(Decisions):
         pool._settle_everybody()
         if pool._presence is not None and here is not None:
             pool._presence.moved = set(here.get("moved", ()))
-        pool._among = Among(len(arms))
+        pool._among = everybody(len(arms))
         if state["version"] < 2:
             pool.secure()
         else:
@@ -360,6 +372,16 @@ class Pool(Decisions):
     def secure(self) -> None:
         """Raise the bound if an older release left the pool in a state that cannot keep it."""
         self._fairness.secure(self._clock, self.rounds + 1)
+
+
+def begun(
+    beginning: Beginning, learner: LearnerSpec, name: str, on_epoch: Callable[[Epoch], None]
+) -> Pool:
+    """Make a pool that begins like others. `on_epoch` is not called for its first epoch."""
+    make = Pool.__new__
+    pool = make(Pool)
+    pool._begin(beginning, learner, name, on_epoch)
+    return pool
 
 
 def _stays(setting: Any) -> bool:
@@ -374,26 +396,6 @@ def _goes_on(learner: Learner, new: Learner, given: object) -> bool:
     if new is learner:
         return True
     return same_learner(new, learner) and (new is not given or bool(parameters_of(new)))
-
-
-def _parse_bank(bank: Any) -> int | None:
-    return None if bank is None else parse_whole(bank, "bank", 1, MAX_UNIT)
-
-
-def _presence(
-    arms: Arms, requests: str, asleep: Iterable[int], max_open: MaxOpen | None
-) -> Presence | None:
-    """Return which arms are present; None for plain requests, where every arm is present."""
-    if requests == "any":
-        return Presence(arms, asleep, max_open)
-    if max_open is not None:
-        raise InvalidPool(
-            "max_open needs requests='any', because it makes busy arms ineligible; leave out "
-            "max_open, or set requests='any'"
-        )
-    if names := [arms.names[arm] for arm in asleep]:
-        raise InvalidPool(f"requests='plain': {names[0]!r} is asleep; wake all arms first")
-    return None
 
 
 def _still(settings: Mapping[str, Any], quotas: Mapping[str, Any]) -> dict[str, Any]:

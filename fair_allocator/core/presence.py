@@ -143,6 +143,22 @@ class Presence:
         return {"asleep": sorted(self.asleep), "max_open": self.max_open, **moved}
 
 
+def presence_of(
+    arms: Arms, requests: str, asleep: Iterable[int], max_open: MaxOpen | None
+) -> Presence | None:
+    """Return which arms are present; None for plain requests, where every arm is present."""
+    if requests == "any":
+        return Presence(arms, asleep, max_open)
+    if max_open is not None:
+        raise InvalidPool(
+            "max_open needs requests='any', because it makes busy arms ineligible; leave out "
+            "max_open, or set requests='any'"
+        )
+    if names := [arms.names[arm] for arm in asleep]:
+        raise InvalidPool(f"requests='plain': {names[0]!r} is asleep; wake all arms first")
+    return None
+
+
 def _is_ascending(arms: list[int]) -> bool:
     """Tell whether each arm has a higher index than the one before it."""
     last = -1

@@ -29,12 +29,16 @@ PROPENSITY: Final = "propensity"
 
 _OURS: Final = "fair_allocator.core.learners"
 
+_NO_COUNTS: Final[dict[str, int]] = {}
+_NO_FAULTS: Final[dict[str, str]] = {}
+"""Shared by all learners without faults. Never add to them."""
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Proposals:
     """A learner under supervision, and the faults it has made."""
 
-    __slots__ = ("_is_ours", "_ucb1", "_unreported", "asking", "counts", "first", "learner")
+    __slots__ = ("_is_ours", "_reported", "_ucb1", "asking", "counts", "first", "learner")
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
@@ -43,11 +47,12 @@ class Proposals:
         self._is_ours = type(learner).__module__.startswith(_OURS)
         self.asking = False
         """Whether the learner is choosing now. While it does, it must not call its pool."""
-        self.counts: dict[str, int] = {}
+        self.counts = _NO_COUNTS
         """How many faults of each kind there were."""
-        self.first: dict[str, str] = {}
+        self.first = _NO_FAULTS
         """The first fault of each kind, with its traceback if there is one."""
-        self._unreported: list[str] = []
+        self._reported = 0
+        """How many of the faults in `first` were reported."""
 
     def one(self, arms: Arms, round: int, among: Among | None = None) -> Choice:
         """Return the learner's choice of one arm of `among`, or of all arms."""
@@ -148,10 +153,11 @@ class Proposals:
 
     def fault(self, kind: str, what: str) -> None:
         """Count a fault of the learner."""
+        if not self.counts:
+            self.counts, self.first = {}, {}
         self.counts[kind] = self.counts.get(kind, 0) + 1
         if kind not in self.first:
             self.first[kind] = what
-            self._unreported.append(what)
 
     def failed(self) -> None:
         """Count the exception that is being handled as a fault."""
@@ -159,9 +165,10 @@ class Proposals:
 
     def report(self) -> None:
         """Warn of the faults that were not reported yet. Call it after everything is counted."""
-        while self._unreported:
+        while self._reported < len(self.first):
             name = type(self.learner).__name__
-            what = self._unreported.pop(0).strip()
+            what = list(self.first.values())[self._reported].strip()
+            self._reported += 1
             warnings.warn(
                 f"learner {name}: {what}\nthe pool decided without it", LearnerWarning, stacklevel=3
             )

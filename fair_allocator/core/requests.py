@@ -5,6 +5,7 @@ from enum import Enum
 from itertools import islice
 from typing import Any, Final, Literal
 
+from fair_allocator.core.arms import Arms
 from fair_allocator.core.compiling import mypyc_attr
 
 Reason = Literal["fairness", "learner"]
@@ -209,6 +210,9 @@ def footprint(assignment: Assignment) -> int:
 GONE: Final = (RewardOutcome.DECLINED, RewardOutcome.REPLACED)
 """The outcomes that mean that the arm no longer has the request."""
 
+_NOTHING: Final[dict[str, int]] = {}
+"""Shared by all pools that hold no request. Never add to it."""
+
 _FIELDS: Final = ("request_id", "arm", "round", "epoch", "reason", "propensity", "repeat")
 
 
@@ -231,7 +235,7 @@ class Requests:
         """How many rewards are pending."""
         self.footprint = 0
         """About how many bytes the known requests take in memory."""
-        self.held: dict[str, int] = {}
+        self.held = _NOTHING
         """How many arms of a held request still have to be replaced. It stays open until then."""
         # The closed requests, in the order in which they were closed. Those before `_oldest` are
         # forgotten. It is a list because compiled code reads a deque more slowly.
@@ -260,6 +264,8 @@ class Requests:
 
     def hold(self, request_id: str) -> None:
         """Keep a request until one of its arms is replaced."""
+        if not self.held:
+            self.held = {}
         self.held[request_id] = self.held.get(request_id, 0) + 1
 
     def release(self, assignment: Assignment, rounds: int) -> None:
@@ -338,6 +344,7 @@ class Requests:
     @classmethod
     def from_state(
         cls,
+        arms: Arms,
         remember: int,
         open: Iterable[list[Any]],
         closed: Iterable[list[Any]],
@@ -345,14 +352,14 @@ class Requests:
     ) -> "Requests":
         """Return the requests from the plain data that `state` returned."""
         requests = cls(remember)
-        requests.held = dict(held or {})
+        requests.held = dict(held) if held else _NOTHING
         for fields in closed:
-            assignment = _read(fields)
+            assignment = _read(fields, arms)
             requests.known[assignment.request_id] = assignment
             requests.footprint += footprint(assignment)
             requests._order.append(assignment)
         for fields in open:
-            assignment = _read(fields)
+            assignment = _read(fields, arms)
             requests.add(assignment)
             requests.open -= sum(pick.later is not None for pick in assignment.picks)
         return requests
@@ -369,12 +376,20 @@ def _plain(assignment: Assignment) -> list[Any]:
     return [*assignment.plain(), later, [_plain(other)[1:] for other in assignment.others]]
 
 
-def _read(fields: list[Any]) -> Assignment:
-    """Return the assignment from the fields that `_plain` returned."""
+def _read(fields: list[Any], arms: Arms) -> Assignment:
+    """Return the assignment from the fields that `_plain` returned.
+
+    It shares its arm's name and other common values with all assignments of the pool.
+    """
     more = fields[7] if len(fields) > 7 else []
-    others = tuple([_read([fields[0], *other]) for other in more])
-    request_id, arm, round, epoch, reason, propensity = fields[:6]
-    assignment = Assignment(request_id, arm, round, epoch, reason, propensity, False, others)
+    others = tuple([_read([fields[0], *other], arms) for other in more])
+    request_id, arm, round, epoch, said, propensity = fields[:6]
+    reason: Reason = "fairness" if said == "fairness" else "learner"
+    if type(propensity) is float and propensity == 1.0:
+        propensity = CERTAIN
+    assignment = Assignment(
+        request_id, arms.known(arm), round, epoch, reason, propensity, False, others
+    )
     if len(fields) > 6 and fields[6] is not None:
         assignment.later = RewardOutcome(fields[6])
     return assignment

@@ -1,7 +1,6 @@
 """A pool in a shard: with its settings, its open assignments and its waiting requests."""
 
 from collections.abc import Container, Mapping
-from functools import lru_cache
 from typing import Any, Final
 
 from fair_allocator.core.all_but import AllBut
@@ -12,11 +11,11 @@ from fair_allocator.core.errors import (
     InvalidState,
 )
 from fair_allocator.core.guarantee import Change, Epoch
-from fair_allocator.core.pool import KEEP, Pool
-from fair_allocator.core.quotas import Number, parse_quota
+from fair_allocator.core.pool import KEEP, Pool, begun
 from fair_allocator.core.requests import Assignment, Request, RewardOutcome
 from fair_allocator.events import wire
 from fair_allocator.shard.asked import Asked, Waiter
+from fair_allocator.shard.beginnings import beginning_of
 from fair_allocator.shard.hosting import Hosting, shared
 from fair_allocator.shard.needs import Remembered, who_meets
 from fair_allocator.shard.noted import Noted
@@ -31,15 +30,6 @@ _NEVER: Final = 1 << 62
 
 _NOTHING: Final[dict[Any, Any]] = {}
 """An empty dictionary, shared by pools that have no waiting requests, kept requests or tags."""
-
-
-@lru_cache(maxsize=1_000, typed=True)
-def _quota(share: Number) -> Number:
-    """Return a quota as a fraction object that pools share. The pool refuses invalid quotas."""
-    try:
-        return parse_quota(share, "")
-    except InvalidPool:
-        return share
 
 
 class HostedPool:
@@ -104,26 +94,17 @@ class HostedPool:
 
     @classmethod
     def made(cls, name: str, settings: Mapping[str, Any], bucket: int) -> "HostedPool":
-        """Make a new pool from the settings of a control or of the configuration file."""
+        """Make a new pool from the settings of a control or of the configuration file.
+
+        Its first epoch is not in `epochs`: the shard publishes the standing of a new pool.
+        """
         if settings.get("arms") is None:
             raise InvalidPool("a new pool needs arms; name them with their quotas in `arms`")
         _check_tags(settings, settings["arms"])
         epochs: list[Epoch] = []
-        pool = Pool(
-            {arm: _quota(share) for arm, share in settings["arms"].items()},
-            settings.get("tolerance") or 0,
-            settings.get("learner") or "ucb1",
-            settings.get("rule") or "auto",
-            settings["seed"],
-            name=name,
-            remember=settings["remember"],
-            on_epoch=epochs.append,
-            requests=settings.get("requests") or "plain",
-            bank=settings.get("bank"),
-            caps=settings.get("caps"),
-            max_open=settings.get("max_open"),
-        )
-        hosted = cls(pool, shared(Hosting().changed(settings)), epochs, bucket)
+        learner = settings.get("learner") or "ucb1"
+        pool = begun(beginning_of(settings), learner, name, epochs.append)
+        hosted = cls(pool, Hosting().changed(settings), epochs, bucket)
         hosted._retag(settings.get("tags") or {})
         return hosted
 
@@ -140,7 +121,7 @@ class HostedPool:
             caps=settings.get("caps", KEEP),
             max_open=settings.get("max_open", KEEP),
         )
-        self.hosting = shared(self.hosting.changed(settings))
+        self.hosting = self.hosting.changed(settings)
         self._retag(settings["tags"] or {} if "tags" in settings else self.tags)
 
     def set_arms(self, arms: Mapping[str, Mapping[str, Any]]) -> Change:

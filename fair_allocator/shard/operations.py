@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from fair_allocator.core.among import Among
 from fair_allocator.core.guarantee import Change
-from fair_allocator.core.requests import Assignment, Reason, RewardOutcome
+from fair_allocator.core.pool import Pool
+from fair_allocator.core.requests import CERTAIN, Assignment, Reason, RewardOutcome
 from fair_allocator.events.wire import names, number, probability, quoted, quoted_arm, to_json
 from fair_allocator.shard.asked import Asked
 from fair_allocator.shard.table import Elapsed, PoolTable
@@ -90,13 +91,27 @@ def _how(pick: Assignment) -> str:
     return f"{'1' if forced else '0'},{probability(propensity)}]"
 
 
+def _made(
+    pool: Pool,
+    request_id: str,
+    arm: str,
+    forced: int,
+    propensity: float | None,
+    others: tuple[Assignment, ...] = (),
+) -> Assignment:
+    """Return an assignment of the journal. It shares what all assignments share."""
+    if type(propensity) is float and propensity == 1.0:
+        propensity = CERTAIN
+    reason: Reason = "fairness" if forced else "learner"
+    name, round = pool.columns.known(arm), pool.rounds + 1
+    return Assignment(request_id, name, round, pool.epoch, reason, propensity, False, others)
+
+
 def _follow_plain(table: PoolTable, name: str, fields: list[Any]) -> Operation:
     _, _, request_id, arm, epoch, forced, propensity = fields
     pool = table.touch(name).pool
     pool.follow_epoch(epoch)
-    reason: Reason = "fairness" if forced else "learner"
-    made = Assignment(request_id, arm, pool.rounds + 1, pool.epoch, reason, propensity)
-    return Decided(made)
+    return Decided(_made(pool, request_id, arm, forced, propensity))
 
 
 def _follow_any(table: PoolTable, name: str, fields: list[Any]) -> Operation:
@@ -105,13 +120,8 @@ def _follow_any(table: PoolTable, name: str, fields: list[Any]) -> Operation:
     pool.follow_epoch(epoch)
     parts: list[Assignment] = []
     for arm, forced, propensity in reversed(picks):
-        reason: Reason = "fairness" if forced else "learner"
         others = tuple(reversed(parts)) if len(parts) == len(picks) - 1 else ()
-        parts.append(
-            Assignment(
-                request_id, arm, pool.rounds + 1, pool.epoch, reason, propensity, False, others
-            )
-        )
+        parts.append(_made(pool, request_id, arm, forced, propensity, others))
     record = None if asked is None else Asked.read(asked)
     among = pool.among(named, left_out)
     return Decided(parts[-1], named, left_out, among, record, instead_of)

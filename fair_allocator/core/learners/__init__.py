@@ -27,6 +27,7 @@ __all__ = [
     "parameters_of",
     "revive",
     "same_learner",
+    "shared_form",
     "stand_in_for",
     "stored_form",
 ]
@@ -154,6 +155,11 @@ def stored_form(learner: Learner) -> dict[str, object]:
     if type(learner) is UCB1:
         return _UCB1  # shared, because most pools have it
     return {"name": learner.name, **parameters_of(learner)}
+
+
+def shared_form(stored: Mapping[str, Any]) -> dict[str, object]:
+    """Return a stored form as pools share it."""
+    return _UCB1 if stored == _UCB1 else dict(stored)
 
 
 def begin(learner: Learner, arms: Arms, draws: Draws) -> None:

@@ -80,6 +80,8 @@ class Learner:
     cost: ClassVar[str] = ""
     """The running time of one round, for k arms."""
 
+    __slots__ = ("arms", "draws")
+
     arms: Arms
     draws: Draws
 

@@ -15,6 +15,9 @@ from fair_allocator.core.requests import CERTAIN, Assignment
 _MARGIN: Final = 1e-14
 """More than the rounding error in the difference of two indices, which are each below 11."""
 
+_NOBODY: Final[set[int]] = set()
+"""Shared by all learners that have no changes to handle. Never add to it."""
+
 _UNKNOWN: Final = 2.0**52
 """A number above every index. An arm without rewards gets this number minus its pulls as index."""
 
@@ -39,13 +42,15 @@ class UCB1(Learner):
     name: ClassVar[str] = "ucb1"
     cost: ClassVar[str] = "O(log k)"
 
+    __slots__ = ("_changed", "_tree", "_unknown")
+
     def begin(self, arms: Arms, draws: Draws) -> None:
         super().begin(arms, draws)
         self._unknown = Unknown(arms)
         self._tree: LineTournament | None = None
         # The arms that changed since the last choice; the next choice handles each of them once.
         # While there is no tree, only expired rewards matter: the arm may have no rewards again.
-        self._changed: set[int] = set()
+        self._changed = _NOBODY
 
     def choose(self, round: int, among: Among | None = None) -> Choice:
         # Times 1.0, because compiled code computes roots and logarithms only of floats.
@@ -90,6 +95,13 @@ class UCB1(Learner):
             found += tree.best(count - len(found), among, s)
         return found
 
+    def _note(self, arm: int) -> None:
+        """Note that an arm changed."""
+        if not self._changed:
+            self._changed = {arm}
+        else:
+            self._changed.add(arm)
+
     def _catch_up(self, s: float) -> None:
         """Update the tree with what happened to the arms since the last choice."""
         arms, tree, unknown = self.arms, self._tree, self._unknown
@@ -103,7 +115,7 @@ class UCB1(Learner):
             elif tree is not None:
                 mean = arms.total[arm] / observed if observed else 1.0
                 tree.update(arm, mean, 1.0 / sqrt(1.0 * count), s)
-        self._changed.clear()
+        self._changed = _NOBODY
 
     def _plant(self, s: float) -> LineTournament:
         """Make the tree of the arms with observed or pending rewards."""
@@ -167,15 +179,15 @@ class UCB1(Learner):
         if here:
             self._unknown.back(arm)
             if self._tree is not None and (self.arms.observed[arm] or self.arms.pending[arm]):
-                self._changed.add(arm)
+                self._note(arm)
 
     def assigned(self, arm: int, assignment: Assignment) -> None:  # noqa: ARG002
         if self._tree is not None:
-            self._changed.add(arm)
+            self._note(arm)
 
     def observed(self, arm: int, assignment: Assignment, reward: float) -> None:  # noqa: ARG002
         if self._tree is not None:
-            self._changed.add(arm)
+            self._note(arm)
 
     def expired(self, arm: int, assignment: Assignment) -> None:  # noqa: ARG002
-        self._changed.add(arm)
+        self._note(arm)
