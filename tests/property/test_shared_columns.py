@@ -29,7 +29,7 @@ class Guarded(list[int]):
     def _refuse(self, *_: object) -> NoReturn:
         raise AssertionError("somebody writes to a column that pools share")
 
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = extend = insert = remove = pop = clear = sort = reverse = _refuse  # type: ignore[assignment]
 
 

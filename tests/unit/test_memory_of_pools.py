@@ -46,8 +46,9 @@ def served(requests: int, template: dict[str, Any] = TEMPLATE) -> Shard:
         for topic, more in (("requests", {}), ("rewards", {"value": 0.5})):
             records = []
             for pool in range(POOLS):
-                event = {"pool": f"user-{pool}", "request_id": f"r{number}-{pool}", **more}
-                offset, key = number * POOLS + pool, event["pool"].encode()
+                name = f"user-{pool}"
+                event = {"pool": name, "request_id": f"r{number}-{pool}", **more}
+                offset, key = number * POOLS + pool, name.encode()
                 records.append(Record(topic, 0, offset, key, json.dumps(event).encode(), number))
             shard.fold(records, number)
             shard.cut()
