@@ -24,9 +24,9 @@ from fair_allocator.events import (
     wire,
 )
 from fair_allocator.log.base import Headers, Outgoing, Record
+from fair_allocator.log.tracing import passed_on
 from fair_allocator.shard.asked import Asked
 from fair_allocator.shard.chain import Chain
-from fair_allocator.shard.headers import passed_on
 from fair_allocator.shard.hosted import HostedPool
 from fair_allocator.text import to_bytes
 

@@ -33,9 +33,9 @@ from fair_allocator.events.inputs import (
 )
 from fair_allocator.events.reading import usual_request, usual_reward
 from fair_allocator.log.base import Headers, Record
+from fair_allocator.log.tracing import passed_on
 from fair_allocator.shard.asked import Asked
 from fair_allocator.shard.controls import Controlling
-from fair_allocator.shard.headers import passed_on
 from fair_allocator.shard.hosted import HostedPool
 from fair_allocator.shard.memory import most_bytes
 from fair_allocator.shard.operations import Declined, Rewarded

@@ -289,7 +289,7 @@ def test_others_are_answered_while_a_large_batch_is_read(
     turns: list[str] = []
     wrong = Problem(422, "wrong")
 
-    def read(event: object, _pool: object = None) -> Asked:
+    def read(event: object, _pool: object = None, _headers: object = ()) -> Asked:
         if event == 0:
             asyncio.get_running_loop().call_soon(turns.append, "another client")
         if event == 999:

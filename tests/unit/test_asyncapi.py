@@ -11,7 +11,7 @@ from fair_allocator.cli import main
 from fair_allocator.events import json_schema
 from fair_allocator.events.asyncapi import asyncapi
 from fair_allocator.log.base import JOURNAL, TOPICS
-from fair_allocator.shard.headers import PASSED_ON
+from fair_allocator.log.tracing import PASSED_ON
 from tests.support.cli_log import Site
 
 FILE = Path(__file__).parents[2] / "docs" / "asyncapi.json"

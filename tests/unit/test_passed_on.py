@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fair_allocator.log import HEADERS_BYTES, Headers
 from fair_allocator.log.limits import require_headers
+from fair_allocator.log.tracing import PASSED_ON, VALUE_BYTES, passed_on
 from fair_allocator.shard.asked import Asked
-from fair_allocator.shard.headers import PASSED_ON, VALUE_BYTES, passed_on
 from tests.support.cli_log import Site
 from tests.support.headers import expected, verify_headers
 from tests.support.served import House, Served, houses
