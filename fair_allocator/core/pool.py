@@ -133,7 +133,7 @@ class Pool(Decisions):
         self,
         beginning: Beginning,
         learner: LearnerSpec,
-        name: str,
+        name: str | Any,
         on_epoch: Callable[[Epoch], None] | None,
     ) -> None:
         self.name: str = parse_text(name, "a pool's name", InvalidPool)
