@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fair_allocator.web.tls import Tls
 
     MakeParts = Callable[[Access], Sequence[Part]]
-    """Makes what is served, given who may do what."""
+    """A function that makes the parts to serve. Its argument has the tokens and their rights."""
 
 # The modules of `web` take longer to load than the modules that decide. So functions import them.
 

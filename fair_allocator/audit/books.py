@@ -33,7 +33,7 @@ class Books:
     whole
         Whether the log is complete from its beginning. If so, the pool must begin with round 1.
     peaks
-        Where to note what is owed to each arm, if the pool is a part of a split pool.
+        If the pool is a part of a split pool: where to note the most that the part owed each arm.
     """
 
     def __init__(self, blame: Blame, *, whole: bool, peaks: Peaks | None = None) -> None:

@@ -174,7 +174,10 @@ class PoolAudit:
     def _lines(
         self, names: Iterable[str], event: AssignmentEvent, ledger: Ledger, what: str
     ) -> list[Line]:
-        """Return the lines of named arms. Each must belong to the pool and be named only once."""
+        """Return the account (`Line`) of each named arm.
+
+        Report an offence for a name that is not an arm of the pool, or that comes twice.
+        """
         lines: dict[str, Line] = {}
         for arm in names:
             line = ledger.lines.get(arm)

@@ -1,4 +1,7 @@
-"""How the clients use httpx: settings, and the translation of its answers and errors for a talk."""
+"""How the clients use httpx: its settings, and what becomes of its answers and errors.
+
+They become the `Reply` and the `Failure` that the client's code understands.
+"""
 
 import ssl
 from dataclasses import dataclass

@@ -74,7 +74,7 @@ class KafkaSection(Section):
     tls_certificate_file: str = ""
     """A PEM file with the certificate of the service, if the brokers ask for one."""
     tls_key_file: str = ""
-    """A PEM file with the key of this certificate."""
+    """A PEM file with the private key for `tls_certificate_file`."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "KafkaSection":

@@ -258,7 +258,10 @@ class Arms:
             self._shares_lines = False
 
     def own_missed(self) -> list[int]:
-        """Make `missed` a list of this pool alone, so that it may write to it; return the list."""
+        """Make `missed` a list that belongs to this pool alone, and return the list.
+
+        Then the pool may write to the list.
+        """
         if self._shares_missed:
             self.missed = self.missed[:]
             self._shares_missed = False

@@ -1,7 +1,7 @@
-"""The load: plays a world against any log, as real producers and consumers would.
+"""The load of the demo: it does what real producers and consumers would do, with any log.
 
-It sends requests, reads the assignments from the log, and sends the rewards when they are due. It
-knows only the service's records, so the service may run anywhere.
+It sends the requests of a world (`demo.world`), reads the assignments from the log, and sends the
+rewards when they are due. It knows only the service's records, so the service may run anywhere.
 """
 
 from collections.abc import Callable, Sequence

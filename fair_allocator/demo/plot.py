@@ -46,7 +46,7 @@ def draw(play: Play, path: Path) -> None:
 
 
 def _draw_shares(axes: "Axes", play: Play) -> None:
-    """Draw a row per arm: its quota, and its share on both boards."""
+    """Draw one row per arm: its quota, its share with the service, and its share with the rival."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     words = play.world.words

@@ -16,7 +16,11 @@ _LOST: Final = 1 << 32
 _DELAY: Final = _LOST + 1
 _KIND: Final = _LOST + 2
 _DECLINES: Final = 1 << 33
-"""Numbers for other purposes of random numbers; too large to be the place of an arm."""
+"""Purposes of the random numbers that are not for rewards.
+
+For a reward, the purpose is the arm's place among the arms. These numbers are larger than any
+place.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class Words:
     unit: str
     digits: int
     joined: str
-    """What the newcomers did; it follows their names in a sentence."""
+    """The words after the names of the arms that join later, such as "joined halfway"."""
 
     def grade(self, skill: float) -> str:
         """Return a skill as text."""

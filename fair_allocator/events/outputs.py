@@ -2,7 +2,8 @@
 
 `DeadLetter` has a topic of its own. All other events are in the assignments topic. An audit needs
 only this topic. It says which arm was chosen among which arms, and what every arm was entitled to.
-It also says which inputs were folded (applied) before, and whether a record was changed later.
+It also says which inputs were folded (applied) before each record. Its hash chain shows whether a
+record was changed later.
 """
 
 import re

@@ -40,7 +40,7 @@ class Asked(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """The key of the request that this event is or refers to."""
+        """The pool (or part) and the request id. The event is this request, or is about it."""
         return key_of(self.part, self.request_id)
 
 

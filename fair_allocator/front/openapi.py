@@ -26,7 +26,7 @@ _COMMON: Final = (401, 403, 406, 408, 421, 431, 500, 503)
 """Statuses of problems that any operation may return."""
 
 _BODY: Final = (400, 413, 415, 422, 429)
-"""Statuses of problems of operations that take a body."""
+"""The further statuses with which an operation that takes a body may refuse a request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ class Receipt:
         self.place: tuple[int, int] | None = None
 
     def put(self, place: tuple[int, int]) -> bool:
-        """Note that the record is durable; tell whether that ends the wait."""
+        """Store the place of the record, which is now durable; return whether the wait is over."""
         self.place = place
         return True
 

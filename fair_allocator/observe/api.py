@@ -1,7 +1,7 @@
 """The JSON that the page and other programs read.
 
-Producers choose the names and may send any text. So names are data here, and plain text on the
-page.
+Producers choose the names of pools and arms, and a name may be any text. So this code treats a name
+as any text, and the page shows it as plain text, never as HTML.
 """
 
 import json

@@ -28,7 +28,10 @@ MOST_WAITING: Final = 8
 """The most clients that wait for a price. One takes about half a second of a processor."""
 
 MOST_ARMS: Final = 100
-"""The most arms of a pool whose quotas are priced; more would take seconds of a processor."""
+"""How many arms a pool may have for its quotas to be priced (see `Pricing`).
+
+With more arms, one price would take seconds of processor time.
+"""
 
 
 class PricedArm(Protocol):

@@ -168,7 +168,10 @@ class Observer(Probe):
         self._tallies.take(tally)
 
     def _note_read(self, records: Sequence[Record]) -> None:
-        """Remember the time of the last record of each place; a poll may cover only a few."""
+        """Remember the timestamp of the last record of each topic and partition.
+
+        A poll may have records of only a few of them; the others keep their timestamp.
+        """
         self._last_read |= {(each.topic, each.partition): each.timestamp for each in records}
 
     def decided(self, records: Sequence[Record]) -> None:

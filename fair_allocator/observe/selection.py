@@ -7,9 +7,10 @@ Thing = TypeVar("Thing", bound=Hashable)
 
 
 class Selection(Generic[Thing]):
-    """At most `limit` chosen things. A chosen thing stays until it is gone or must make room.
+    """At most `limit` chosen things. Each stays while it exists, unless it must make room.
 
-    It makes room only for an urgent thing.
+    It makes room only for a thing that the caller of `update` names as urgent, and only if it is
+    not urgent itself.
     """
 
     def __init__(self, limit: int) -> None:

@@ -41,14 +41,16 @@ class OwnedPartition:
     restored
         The state; None until it is restored, and again after a failure.
     prepared
-        Whether the log announced that the partition may be lost, and everything was committed.
+        Whether the log has announced that the partition may be lost. Everything is committed when
+        it does so.
     tried
         By topic, the position after a commit whose result is not known. An entry stays until a
         commit up to this position is known to have happened.
     doubted
-        The journal's offsets in the last restore, if the log's committed offsets were not the same.
+        The input offsets that the journal gave at the last restore, if they were not the offsets
+        that the log had as committed. A second restore compares them with its own.
     reported
-        How many damaged pools were logged.
+        How many damaged pools were reported in the program's messages.
     """
 
     number: int

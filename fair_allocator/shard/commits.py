@@ -24,7 +24,10 @@ class Commits:
         self.settings = settings
         self.table = PoolTable(settings.memory_bytes, settings.retire_after is not None)
         self._easy_bytes = easy_bytes(settings.memory_bytes, settings.record_bytes)
-        """While requests take at most so much, each further one has room."""
+        """While pools and requests take at most this many bytes, any further request has room.
+
+        Then the shard need not compute the room.
+        """
         self.offsets = dict.fromkeys(INPUTS, 0)
         self.seq = 0
         self.writer = 1

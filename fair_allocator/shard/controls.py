@@ -188,7 +188,10 @@ class Controlling(Deciding):
         self._outbox.changed_arms(hosted.pool, named, left, uncapped)
 
     def _let_sleep(self, hosted: HostedPool, names: list[str], asleep: bool) -> None:
-        """Send some arms to sleep, or wake them. The next decision publishes which ones moved."""
+        """Send some arms to sleep, or wake them.
+
+        The pool's next assignment record says which arms went away or came back.
+        """
         pool = hosted.pool
         for name in names:
             if name not in pool.columns.index:

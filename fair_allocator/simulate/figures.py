@@ -162,7 +162,11 @@ def _cost_of_fairness(job: Job, played: dict[str, Played]) -> Figure:
 
 
 def _r_regret(job: Job, played: dict[str, Played]) -> Figure:
-    """Return r-regret by t; for plain UCB1, which has no quotas, return its regret."""
+    """Return the r-regret after each of some rounds t.
+
+    It is the regret without that of the promised pulls. For plain UCB1, which has no quotas, return
+    the regret.
+    """
     rounds = list(job.checkpoints)
     names = {"fair-ucb": "fair-ucb alpha=0", "t-fair-ucb": "t-fair-ucb"}
     names |= {policy.name: policy.name for policy in LFGS}

@@ -149,7 +149,10 @@ def _guarantee(figure: Figure) -> Found:
 
 
 def settled_from(instance: Instance) -> int:
-    """Return the first t from which every arm with a gap is promised ``8 ln t / gap^2`` pulls."""
+    """Return the first round t from which the quotas promise enough pulls to all but the best arms.
+
+    Enough are ``8 ln t / gap^2`` pulls. The gap of an arm is the best mean less its own mean.
+    """
 
     def missing(t: float) -> bool:
         return any(

@@ -3,8 +3,8 @@
 The pools become the first snapshot of each partition's journal. First the import commits the parts
 of the snapshots. Parts have no effect without a manifest, which lists them. Then the import commits
 the manifests of all partitions in one transaction. So an interrupted import has no effect. With
-each manifest comes an empty journal entry. So if the import is damaged later, the log does not look
-like an empty log.
+each manifest comes an empty journal entry. If the imported snapshot is damaged later, this entry
+still shows that the log was not empty.
 """
 
 import time
@@ -93,7 +93,7 @@ def _home(pool: str, partition: int, settings: ShardSettings) -> int:
 
 
 class _Owner:
-    """A handler for the log that accepts all partitions."""
+    """A listener of the log. It takes every partition that the log assigns, and notes it."""
 
     def __init__(self) -> None:
         self.owned: set[int] = set()

@@ -17,7 +17,10 @@ class JournalReader:
         self._client = client
 
     def committed(self, partition: int) -> Committed:  # noqa: ARG002
-        """Return nothing, because a client does not see committed positions or snapshot hints."""
+        """Return no positions and no hint, because a client cannot see them.
+
+        A hint tells a restore where to begin.
+        """
         return Committed({}, "")
 
     def journal_start(self, partition: int) -> int:

@@ -14,7 +14,11 @@ _EXPLORE, _ANY = 0, 1
 """Purposes of the draws."""
 
 _NOW, _NEVER = 0, 1
-"""Places of the tournament. It needs only these two, because means do not move by themselves."""
+"""The values of x that the tournament is asked at (see `kinetic`).
+
+Two are enough, because the mean of an arm changes only when the arm gets a pull or a reward, and
+not with x.
+"""
 
 
 class EpsilonGreedy(Watcher):

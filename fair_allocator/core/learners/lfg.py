@@ -22,16 +22,17 @@ MAX_ETA = 1e12
 class LFG(Watcher):
     """Choose the arm with the largest ``Q + eta * index``.
 
-    The index is ``min(1, mean + sqrt(3 ln t / (2 n)))``. Q is the arm's queue of unserved quota.
-    The queue grows by the quota at every pull of any arm, also while its own arm is away. The queue
-    shrinks by 1 at a pull of its own arm, but never below 0. Ties go to the lowest index. If
-    several arms are wanted, the learner chooses those with the largest values.
+    The index is ``min(1, mean + sqrt(3 ln t / (2 n)))`` in round t. The mean is over the observed
+    rewards, and ``n`` counts observed and pending rewards. An arm without observed rewards has
+    index 1.
+
+    Q is the arm's queue of unserved quota. The queue grows by the quota at every pull of any arm,
+    also while its own arm is away. The queue shrinks by 1 at a pull of its own arm, but never below
+    0. Ties go to the lowest index. If several arms are wanted, the learner chooses those with the
+    largest values.
 
     The learner alone is fair only in the long run. So it is a baseline for simulation with rule
     "none". Under another rule, its queues also count forced pulls.
-
-    The mean is over the observed rewards, and ``n`` counts observed and pending rewards. An arm
-    without observed rewards has index 1.
 
     Parameters
     ----------

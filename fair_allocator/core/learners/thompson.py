@@ -14,7 +14,10 @@ from fair_allocator.core.learners.largest import Floats, largest
 from fair_allocator.core.requests import Assignment
 
 _BELIEF, _COIN = 0, 1
-"""Purposes of the draws."""
+"""What a random number is for (see `draws`).
+
+It is a number from an arm's belief, or it decides whether a reward counts as a success.
+"""
 
 
 class Thompson(Learner):

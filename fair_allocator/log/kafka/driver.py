@@ -164,7 +164,7 @@ class Admin(Protocol):
 
 
 class Reader(Protocol):
-    """Reads committed records of one place after another, without joining a group."""
+    """Reads committed records without joining a group. Each call reads one place."""
 
     def read(
         self, place: Place, start: int, limit: int, timeout: float

@@ -133,9 +133,10 @@ class SqliteLog(Log):
         return by_time(blocks) if blocks else []
 
     def _let_in(self, limit: int) -> int:
-        """Append the intake's records. The next commit makes them durable, with their decisions.
+        """Append the records that threads of this process have handed in (see `log.intake`).
 
-        Return how many records the service may decide before that commit.
+        The next commit makes them durable, with their decisions. Return how many records the
+        service may decide before that commit.
         """
         self._writing.take_in()
         if len(self._tail.positions) < len(INPUTS) * len(self._owned):

@@ -144,7 +144,10 @@ class _Sent:
         return any(failed is not None and failed.code() in _DROPPED for failed in failures)
 
     def offsets(self) -> list[int]:
-        """Return the offset of each record; records of one place are delivered in order."""
+        """Return the offset of each record, in the order of the records.
+
+        This works because Kafka confirms the records of one topic and partition in order.
+        """
         self._producer.poll(0)
         places = self._places.values()
         for place in places:
