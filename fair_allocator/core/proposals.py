@@ -161,7 +161,8 @@ class Proposals:
 
     def failed(self) -> None:
         """Count the exception that is being handled as a fault."""
-        self.fault(RAISED, format_exc())
+        # To format a traceback takes ten times as long as to decide: only the first one is kept.
+        self.fault(RAISED, "" if RAISED in self.first else format_exc())
 
     def report(self) -> None:
         """Warn of the faults that were not reported yet. Call it after everything is counted."""

@@ -77,6 +77,17 @@ def test_the_report_has_the_traceback() -> None:
         pool.assign("r")
 
 
+@pytest.mark.filterwarnings("ignore::fair_allocator.LearnerWarning")
+def test_only_the_first_traceback_is_formatted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To format one takes much longer than to decide."""
+    formatted = iter(["the first"])
+    monkeypatch.setattr("fair_allocator.core.proposals.format_exc", lambda: next(formatted))
+    pool = Pool(QUOTAS, learner=Said(RuntimeError("boom")))
+    for number in range(3):
+        pool.assign(str(number))
+    assert pool.faults["raised"] > 1
+
+
 @pytest.mark.parametrize("said", [2, np.int64(2), np.argmax([0, 0, 1]), (2, np.float64(0.5))])
 def test_a_bare_index_and_numpy_numbers_are_choices(said: Any) -> None:
     for requests in ("plain", "any"):
