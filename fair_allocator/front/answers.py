@@ -6,6 +6,7 @@ decided. A `ClientLine` does that on threads of its own, a `ServiceLine` on the 
 
 import asyncio
 import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
@@ -25,7 +26,8 @@ class Answers:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._files: dict[Key, File] = {}
+        self._files = OrderedDict[Key, File]()
+        """The oldest first. A plain dict would search for its first entry after many removals."""
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
@@ -139,8 +141,7 @@ class Answers:
     def _forget(self) -> None:
         """Forget the oldest requests beyond the limit."""
         for _ in range(len(self._files) - self._most):
-            oldest = next(iter(self._files))
-            file = self._files.pop(oldest)
+            oldest, file = self._files.popitem(last=False)
             if file.waiters:
                 self._files[oldest] = file  # keep it, as the youngest
 
