@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -36,6 +36,7 @@ from fair_allocator.log.partitioner import partition_for
 from fair_allocator.log.sqlite import SqliteClient
 
 CONNECTIONS = (1, 64)
+RIVALS = ("memory", "sqlite")
 PARTITIONS = 4
 API_RATE = 1_000.0
 MANY = 800
@@ -113,8 +114,15 @@ def program(
 # -- answers -------------------------------------------------------------------------------------
 
 
-def rank(took: list[float], part: float) -> str:
-    return f"{1000 * took[min(len(took) - 1, int(part * len(took)))]:.2f}"
+def rank(took: list[float], part: float) -> float:
+    """Return the time within which this part of the answers came; `took` is in order."""
+    return took[min(len(took) - 1, int(part * len(took)))]
+
+
+def spread(values: Sequence[float], form: str) -> str:
+    """Return the median, the least and the most."""
+    middle, least, most = statistics.median(values), min(values), max(values)
+    return f"{middle:{form}} ({least:{form}}-{most:{form}})"
 
 
 class Answered(NamedTuple):
@@ -133,14 +141,27 @@ def answered(name: str, connections: int, seconds: float, package: Path | None =
         return Answered(rate, took, 1e6 * (server.processor_seconds() - before) / len(took))
 
 
-def answers(seconds: float) -> None:
-    rows = []
-    for name in ("fair-allocator", "memory", "sqlite"):
-        for connections in CONNECTIONS:
-            rate, took, microseconds = answered(name, connections, seconds)
-            times = [rank(took, part) for part in (0.5, 0.99, 0.999)]
-            rows.append([name, f"{connections}", f"{rate:,.0f}", *times, f"{microseconds:,.0f}"])
+def answers(seconds: float, turns: int) -> None:
+    """Measure all programs in turns; print the medians, and how far the turns are apart."""
+    programs = [(name, many) for many in CONNECTIONS for name in ("fair-allocator", *RIVALS)]
+    found: dict[tuple[str, int], list[Answered]] = {each: [] for each in programs}
+    for _ in range(turns):
+        for name, connections in programs:
+            found[name, connections].append(answered(name, connections, seconds))
     head = ["program", "clients", "requests/s", "p50 ms", "p99 ms", "p99.9 ms", "processor us"]
+    rows = [
+        [
+            name,
+            f"{connections}",
+            spread([each.rate for each in several], ",.0f"),
+            *(
+                spread([1e3 * rank(each.took, part) for each in several], ".2f")
+                for part in (0.5, 0.99, 0.999)
+            ),
+            spread([each.microseconds for each in several], ",.0f"),
+        ]
+        for (name, connections), several in found.items()
+    ]
     print(table([head, *rows]))
 
 
@@ -245,9 +266,9 @@ def beside(seconds: float, turns: int, requests: int) -> None:
     rate = len(took) / sum(each.seconds for each in loaded)
     speeds = [statistics.median(each.speed for each in windows) for windows in (alone, loaded)]
     head = ["answered over HTTP/s", "p50 ms", "p99 ms", "native/s alone", "beside", "ratio"]
-    spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
-    times = [rank(took, part) for part in (0.5, 0.99)]
-    print(table([head, [f"{rate:,.0f}", *times, *(f"{each:,.0f}" for each in speeds), spread]]))
+    times = [f"{1e3 * rank(took, part):,.0f}" for part in (0.5, 0.99)]
+    cells = [f"{rate:,.0f}", *times, *(f"{each:,.0f}" for each in speeds)]
+    print(table([head, [*cells, spread(ratios, ".2f")]]))
 
 
 def window(folder: Path, port: int | None, seconds: float) -> Window:
@@ -279,7 +300,7 @@ def main() -> None:
         turns(arguments.against, *((2.0, 3) if quick else (5.0, 7)))
         return
     if "answers" in arguments.only:
-        answers(2.0 if quick else 10.0)
+        answers(*((2.0, 1) if quick else (3.0, 5)))
     if "beside" in arguments.only:
         beside(*((3.0, 2, 600_000) if quick else (4.0, 9, 2_400_000)))
     if "kafka" in arguments.only:

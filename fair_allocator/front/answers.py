@@ -6,6 +6,7 @@ decided. A `ClientLine` does that on threads of its own, a `ServiceLine` on the 
 
 import asyncio
 import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
@@ -36,7 +37,8 @@ class Answers:
         self.taken = 0
         self._most = most
         self._most_bytes = most_bytes
-        self._files: dict[Key, File] = {}
+        self._files = OrderedDict[Key, File]()
+        """The oldest first. A plain dict would search for its first entry after many removals."""
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
@@ -157,8 +159,7 @@ class Answers:
         while self._files and (
             len(self._files) + len(kept) > self._most or self.taken > self._most_bytes
         ):
-            oldest = next(iter(self._files))
-            file = self._files.pop(oldest)
+            oldest, file = self._files.popitem(last=False)
             if file.waiters:
                 kept[oldest] = file
             else:

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import socket
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 from urllib.parse import quote
@@ -14,10 +16,12 @@ from fair_allocator.errors import LogUnavailable
 from fair_allocator.front.asking import Asked
 from fair_allocator.log.sqlite import SqliteLog
 from fair_allocator.web.problem import Problem
-from tests.front.served import SECRET, Site, awaited
+from tests.front.served import SECRET, Site, awaited, serving
 from tests.support.pace import scaled
 
 pytestmark = pytest.mark.slow
+
+REWARD = {"request_id": "r1", "value": 1}
 
 
 def problem(answer: httpx.Response) -> dict[str, Any]:
@@ -153,6 +157,28 @@ def test_a_client_that_leaves_is_waited_for_no_longer_and_its_request_stays(site
     assert answered(site, "ask") == {"200": 1}  # it did not just take its 60 s
     site.http.post("v1/pools/one/rewards", json={"request_id": "r1", "value": 1})
     assert site.http.get("v1/pools/one/requests/r2?wait=60").json()["status"] == "assigned"
+
+
+def test_beyond_the_limit_a_client_is_sent_away_for_a_moment(tmp_path: Path) -> None:
+    with serving(tmp_path, max_in_flight=2) as site, ThreadPoolExecutor(2) as others:
+        site.ask("one", request_id="r1")
+        waiting = [others.submit(site.ask, "one", request_id=name) for name in ("r2", "r3")]
+        awaited(lambda: site.front.operations.in_flight == 2, "both wait")
+        refused = site.ask("tasks", request_id="r4")
+        assert problem(refused)["reason"] == "too-many-in-flight"
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert site.http.post("v1/pools/one/rewards", json=REWARD).status_code == 429
+        # What is known already is told even so, and what was refused was not recorded.
+        assert site.http.get("v1/pools/one/requests/r1").status_code == 200
+        assert site.http.get("v1/pools/tasks/requests/r4").status_code == 404
+        with site.open_client() as client:
+            client.append("rewards", b"one", json.dumps({"pool": "one", **REWARD}).encode())
+        wait([waiting[0], waiting[1]], return_when=FIRST_COMPLETED)
+        assert site.ask("tasks", request_id="r4").status_code == 200
+        (one,) = (each.result() for each in waiting if each.done())
+        site.http.post(
+            "v1/pools/one/rewards", json={**REWARD, "request_id": one.json()["request_id"]}
+        )
 
 
 def answered(site: Site, operation: str) -> dict[str, float]:
