@@ -22,7 +22,10 @@ from fair_allocator.text import demanded
 FILE_VARIABLE: Final = PREFIX + "CONFIG"
 """The variable that names the file."""
 
-_NOT_SETTINGS: Final = {PREFIX + name for name in ("CONFIG", "PURE", "REQUIRE_ALL", "TOKEN", "URL")}
+_NOT_SETTINGS: Final = {
+    PREFIX + name
+    for name in ("CONFIG", "KILLS", "OPTIMISE", "PURE", "REQUIRE_ALL", "TEST_PACE", "TOKEN", "URL")
+}
 """Variables of the commands, of the installation and of the tests."""
 
 _KUBERNETES: Final = re.compile(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,15 @@ def answered(site: Site) -> set[str]:
 # -- signals ------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def _hears_a_hangup() -> Iterator[None]:
+    """Let children hear SIGHUP even where the tests themselves were started with `nohup`."""
+    former = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, former)
+
+
+@pytest.mark.usefixtures("_hears_a_hangup")
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda n: n.name
 )

@@ -23,6 +23,9 @@ from fair_allocator.config import (
 from fair_allocator.config.keys import known_settings
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.events import PoolSettings
+from hatch_build import OPTIMISE, PURE
+from tests.support.needs import REQUIRE_ALL
+from tests.support.pace import FORCED
 
 
 @pytest.fixture
@@ -159,6 +162,11 @@ def test_the_variables_of_a_kubernetes_service_are_not_ours() -> None:
     }
     assert load(None, injected) == Configuration()
     assert "unknown variable" in complaint(None, METRICS_PORT="8080")
+
+
+@pytest.mark.parametrize("name", [PURE, OPTIMISE, REQUIRE_ALL, FORCED])
+def test_variables_of_the_build_and_of_the_tests_are_no_settings(name: str) -> None:
+    assert config.load(None, {name: "1"}) == Configuration()
 
 
 # -- what is refused ----------------------------------------------------------------------------
