@@ -38,10 +38,7 @@ _MOVES: Final = (
 """Errors after a broker restarted, or after it failed and its partitions moved."""
 
 _ATTEMPT_SECONDS: Final = 0.5
-_ATTEMPT_SHARE: Final = 0.2
-"""How long to ask a leader, or the controller, before looking for another (the client itself never
-does): so long at first, and later this share of the time waited so far. So a slow cluster gets more
-time, and a failover takes at most a fifth longer than the cluster needs for it."""
+_FAILOVER_SECONDS: Final = 12.0
 
 _PAUSE_SECONDS: Final = 0.02
 
@@ -50,6 +47,16 @@ _AS_KAFKA_WRITES: Final = str.maketrans("+/", "-_")
 """Two characters of topic ids, changed to those that Kafka's tools and the other client use."""
 
 _LEVELS: Final = (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
+
+
+def attempt_seconds(waited: float) -> float:
+    """Return how long to ask a leader, or the controller, before looking for another one.
+
+    The client itself never looks for another one. `waited` is how long the caller has waited so
+    far. During a failover, an attempt takes a tenth of it, so that little time is lost at a broker
+    that is dead. Later, the attempts soon become longer: the cluster may be slow.
+    """
+    return max(_ATTEMPT_SECONDS, waited / 10, (waited - _FAILOVER_SECONDS) / 2)
 
 
 class Admin:
@@ -99,7 +106,7 @@ class Admin:
         """
         began, waited = time.monotonic(), 0.0
         while True:
-            limit = min(max(_ATTEMPT_SECONDS, _ATTEMPT_SHARE * waited), self._patience)
+            limit = min(attempt_seconds(waited), self._patience)
             try:
                 return ask(limit)
             except KafkaException as error:
