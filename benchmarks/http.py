@@ -1,12 +1,15 @@
 """The HTTP API on the embedded log beside two simple applications, in one run.
 
-    python -m benchmarks.http [--quick] [--only answers beside kafka] [--against FOLDER]
+    python -m benchmarks.http [--quick] [--only answers steady beside kafka] [--against FOLDER]
 
 Each server runs in a process of its own on loopback, and this process is the client. It measures
 with one connection and with 64. A connection sends its next request when it has the answer.
 `fair-allocator run` answers when request and assignment are on the disk. The two applications are
 in `http_rivals`. The client uses one of the cores; clients on other machines would not. With
 `--against`, only the answers of two versions of the package are compared, in turns.
+
+The part `steady` sends 3,000 requests a second on 64 connections, whether or not earlier ones are
+answered, and measures how long each took from the time at which it was due.
 
 The part `beside` measures how many decisions a second the service makes for requests that are in
 the log already, in turns alone and while 1,000 requests a second come over HTTP. The part `kafka`
@@ -38,7 +41,9 @@ from fair_allocator.log.sqlite import SqliteClient
 CONNECTIONS = (1, 64)
 RIVALS = ("memory", "sqlite")
 PARTITIONS = 4
+PARTS = (0.5, 0.99, 0.999)
 API_RATE = 1_000.0
+STEADY_RATE = 3_000.0
 MANY = 800
 """Connections beside the native path, where an answer takes as long as a batch of the service."""
 
@@ -154,10 +159,7 @@ def answers(seconds: float, turns: int) -> None:
             name,
             f"{connections}",
             spread([each.rate for each in several], ",.0f"),
-            *(
-                spread([1e3 * rank(each.took, part) for each in several], ".2f")
-                for part in (0.5, 0.99, 0.999)
-            ),
+            *(spread([1e3 * rank(each.took, part) for each in several], ".2f") for part in PARTS),
             spread([each.microseconds for each in several], ",.0f"),
         ]
         for (name, connections), several in found.items()
@@ -187,6 +189,23 @@ def turns(other: Path, seconds: float, count: int) -> None:
             for name, found in figures.items()
         ]
         print(table([[f"{connections} clients", "other", "this", "ratio"], *rows]), flush=True)
+
+
+def steady(seconds: float, turns: int) -> None:
+    """Measure the answers at a steady rate that the server can keep up with."""
+    found: dict[str, list[list[float]]] = {"fair-allocator": [], "memory": []}
+    for _ in range(turns):
+        for name, several in found.items():
+            with tempfile.TemporaryDirectory() as folder, program(name, Path(folder)) as server:
+                asyncio.run(ask_in_turn(server.port, CONNECTIONS[-1], seconds / 4, "warm"))
+                took = asyncio.run(paced(server.port, STEADY_RATE, seconds, CONNECTIONS[-1]))
+                several.append(sorted(took))
+    head = [f"{STEADY_RATE:,.0f} requests/s", "p50 ms", "p99 ms", "p99.9 ms"]
+    rows = [
+        [name, *(spread([1e3 * rank(took, part) for took in several], ".2f") for part in PARTS)]
+        for name, several in found.items()
+    ]
+    print(table([head, *rows]))
 
 
 # -- beside the native path -----------------------------------------------------------------------
@@ -219,9 +238,9 @@ def decided(folder: Path) -> int:
         return sum(client.end_offset("assignments", partition) for partition in others)
 
 
-async def paced(port: int, rate: float, seconds: float) -> list[float]:
+async def paced(port: int, rate: float, seconds: float, connections: int = MANY) -> list[float]:
     """Ask so many times a second; return the times of all answers, those after the end too."""
-    client = Paced(port, MANY)
+    client = Paced(port, connections)
     await client.connect()
     began, asked = time.perf_counter(), 0
     name = time.monotonic_ns()
@@ -284,7 +303,7 @@ def window(folder: Path, port: int | None, seconds: float) -> Window:
 
 
 def main() -> None:
-    parts = ("answers", "beside", "kafka")
+    parts = ("answers", "steady", "beside", "kafka")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--quick", action="store_true", help="take a few seconds for each")
     parser.add_argument("--only", choices=parts, nargs="+", default=parts)
@@ -301,8 +320,10 @@ def main() -> None:
         return
     if "answers" in arguments.only:
         answers(*((2.0, 1) if quick else (3.0, 5)))
+    if "steady" in arguments.only:
+        steady(*((2.0, 1) if quick else (5.0, 5)))
     if "beside" in arguments.only:
-        beside(*((3.0, 2, 600_000) if quick else (4.0, 9, 2_400_000)))
+        beside(*((3.0, 2, 1_000_000) if quick else (3.0, 9, 6_000_000)))
     if "kafka" in arguments.only:
         for client in ("kafka", "confluent"):
             print(table(http_kafka.compare(client, *((6.0, 2) if quick else (10.0, 6)))))

@@ -35,6 +35,9 @@ Listener = Callable[[Epoch], None]
 _terms: Final = lru_cache(maxsize=1_000)(Terms)
 """Makes terms that pools share."""
 
+NO_EPOCHS: Final[list[Epoch]] = []
+"""What pools have collected that collect their epochs, but had none. Never add to it."""
+
 _NOTHING: Final[dict[int, Fraction]] = {}
 """What is wanted in all pools in which everything is in force. Never add to it."""
 
@@ -43,12 +46,13 @@ _NOTHING: Final[dict[int, Fraction]] = {}
 class Fairness:
     """The part of a pool that knows which arm to serve, by which rule, with which promise.
 
-    It calls `on_epoch` with a new `Epoch` whenever a change comes into force.
+    There is a new `Epoch` whenever a change comes into force. If there is a listener, it gets the
+    epoch. Otherwise, the epoch is added to `collected`, unless that is None.
     """
 
     __slots__ = (
         *("_arms", "_forcing", "_general", "_on_epoch", "_pause", "_rule", "_terms", "_wanted"),
-        *("allowed", "bank", "bound", "changing", "epoch", "rule", "wish"),
+        *("allowed", "bank", "bound", "changing", "collected", "epoch", "rule", "wish"),
     )
 
     def __init__(
@@ -66,6 +70,7 @@ class Fairness:
         self.bank: int | None = None
         self._arms = arms
         self._on_epoch: Listener | None = None
+        self.collected: list[Epoch] | None = None
         self._pause = 0
         self._want(arms, quotas, wish)
 
@@ -78,7 +83,9 @@ class Fairness:
         fairness._announce(fairness._admit(0), 0, 1)
         return fairness
 
-    def newborn(self, arms: Arms, on_epoch: Listener | None) -> "Fairness":
+    def newborn(
+        self, arms: Arms, on_epoch: Listener | None, collected: list[Epoch] | None
+    ) -> "Fairness":
         """Return the fairness of a new pool that begins with this one, on columns of its own."""
         make = Fairness.__new__
         new = make(Fairness)
@@ -86,7 +93,7 @@ class Fairness:
         new._rule, new.allowed, new.wish = self._rule, self.allowed, self.wish
         new.changing, new._pause, new._wanted = self.changing, self._pause, _NOTHING
         new._terms, new._forcing, new._general = self._terms, None, None
-        new._arms, new._on_epoch = arms, on_epoch
+        new._arms, new._on_epoch, new.collected = arms, on_epoch, collected
         return new
 
     def _want(self, arms: Arms, quotas: Sequence[Fraction], wish: Wish) -> None:
@@ -264,7 +271,7 @@ class Fairness:
         fallen = other._admit_harmless(clock)
         other._renew()
         other._announce([*fallen, *other._admit(clock)], clock, round)
-        other._on_epoch = self._on_epoch
+        other._on_epoch, other.collected = self._on_epoch, self.collected
         return other
 
     def _admit_harmless(self, clock: int) -> list[int]:
@@ -330,10 +337,9 @@ class Fairness:
     # -- epochs -------------------------------------------------------------------------------
 
     def announce(self, epochs: Iterable[Epoch]) -> None:
-        """Call the listener with the epochs of a change that was accepted."""
+        """Announce the epochs of a change that was accepted."""
         for epoch in epochs:
-            if self._on_epoch is not None:
-                self._on_epoch(epoch)
+            self._tell(epoch)
 
     def confirm(self, clock: int, round: int) -> None:
         """Begin a new epoch with the same settings, after a change that changed nothing."""
@@ -342,8 +348,18 @@ class Fairness:
     def _announce(self, changed: Sequence[int], clock: int, round: int) -> None:
         self.epoch += 1
         self._arms.share_lines()  # most stay as they are until the next epoch
+        if self._on_epoch is not None or self.collected is not None:
+            self._tell(self.in_force(changed, clock, round))
+
+    def _tell(self, epoch: Epoch) -> None:
         if self._on_epoch is not None:
-            self._on_epoch(self.in_force(changed, clock, round))
+            self._on_epoch(epoch)
+        elif self.collected is not None:
+            self.collected = [*self.collected, epoch]
+
+    def collect(self, epochs: list[Epoch]) -> None:
+        """Collect the epochs from now on, after these. There is no listener any more."""
+        self._on_epoch, self.collected = None, epochs or NO_EPOCHS
 
     def secure(self, clock: int, round: int) -> None:
         """Raise the bound until it can be kept: an older release may have broken it by a change."""

@@ -12,7 +12,7 @@ from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.decisions import Decisions
 from fair_allocator.core.draws import Draws
 from fair_allocator.core.errors import FairAllocatorError, InvalidPool, InvalidState, shown
-from fair_allocator.core.fairness import Fairness
+from fair_allocator.core.fairness import NO_EPOCHS, Fairness
 from fair_allocator.core.guarantee import Change, Epoch
 from fair_allocator.core.learners import (
     Learner,
@@ -124,7 +124,7 @@ class Pool(Decisions):
         max_open: SupportsIndex | Mapping[str, SupportsIndex] | Any | None = None,
     ) -> None:
         beginning = Beginning(arms, tolerance, rule, seed, remember, requests, bank, caps, max_open)
-        self._begin(beginning, learner, name, on_epoch)
+        self._begin(beginning, learner, name, on_epoch, None)
         if on_epoch is not None:
             named = [arm for arm in range(len(self._arms)) if self._arms.slope[arm]]
             on_epoch(self._fairness.in_force(named, 0, 1))
@@ -135,6 +135,7 @@ class Pool(Decisions):
         learner: LearnerSpec,
         name: str | Any,
         on_epoch: Callable[[Epoch], None] | None,
+        collected: list[Epoch] | None,
     ) -> None:
         self.name: str = parse_text(name, "a pool's name", InvalidPool)
         self.seed: int = beginning.seed
@@ -146,7 +147,7 @@ class Pool(Decisions):
         self._departed = NOBODY_LEFT
         self._requests = Requests(beginning.remember)
         self._arms = beginning.arms.newborn()
-        self._fairness = beginning.fairness.newborn(self._arms, on_epoch)
+        self._fairness = beginning.fairness.newborn(self._arms, on_epoch, collected)
         shares = beginning.caps
         self._caps = Caps(self._arms, shares, 0) if shares else None
         self._presence: Presence | None = presence_of(
@@ -374,14 +375,25 @@ class Pool(Decisions):
         self._fairness.secure(self._clock, self.rounds + 1)
 
 
-def begun(
-    beginning: Beginning, learner: LearnerSpec, name: str, on_epoch: Callable[[Epoch], None]
-) -> Pool:
-    """Make a pool that begins like others. `on_epoch` is not called for its first epoch."""
+def begun(beginning: Beginning, learner: LearnerSpec, name: str) -> Pool:
+    """Make a pool that begins like others, and collects its epochs, except for the first one."""
     make = Pool.__new__
     pool = make(Pool)
-    pool._begin(beginning, learner, name, on_epoch)
+    pool._begin(beginning, learner, name, None, NO_EPOCHS)
     return pool
+
+
+def collect_epochs(pool: Pool, epochs: list[Epoch]) -> None:
+    """Collect the pool's epochs from now on, after these; an empty list forgets all.
+
+    The pool does not call its `on_epoch` any more.
+    """
+    pool._fairness.collect(epochs)
+
+
+def collected_epochs(pool: Pool) -> list[Epoch]:
+    """Return the epochs that the pool has collected; none if it calls `on_epoch` instead."""
+    return pool._fairness.collected or NO_EPOCHS
 
 
 def _stays(setting: Any) -> bool:

@@ -123,7 +123,7 @@ class Commits:
                 decode(fields, table, name).apply(table, name)
                 changed = table.pools.get(name)
                 if changed is not None and changed.epochs:
-                    changed.epochs.clear()
+                    changed.forget_epochs()
         if entry.published is not None:
             self._take_published(entry.published)
         table.restoring = False

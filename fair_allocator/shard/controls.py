@@ -67,7 +67,7 @@ class Controlling(Deciding):
         elapsed = self._do(name, Configured(given, on_demand, fingerprint))
         hosted = self.table.pools[name]
         if whole:
-            hosted.epochs.clear()
+            hosted.forget_epochs()
             self._stand(hosted, self.offsets["requests"])
         else:
             self._publish_change(hosted, (), (), ())
@@ -184,7 +184,7 @@ class Controlling(Deciding):
         named = dict.fromkeys(touched)
         for epoch in hosted.epochs:
             named.update(dict.fromkeys(epoch.arms))
-        hosted.epochs.clear()
+        hosted.forget_epochs()
         self._outbox.changed_arms(hosted.pool, named, left, uncapped)
 
     def _let_sleep(self, hosted: HostedPool, names: list[str], asleep: bool) -> None:

@@ -87,7 +87,7 @@ class Deciding(Commits):
         for epoch in hosted.epochs:
             if epoch.round > made.round:
                 self._outbox.epoch(pool, epoch)
-        hosted.epochs.clear()
+        hosted.forget_epochs()
 
     def _make_room(self, hosted: HostedPool, request_id: str) -> None:
         """Expire the oldest assignments early, unless this request only gets an earlier answer."""

@@ -11,7 +11,7 @@ from fair_allocator.core.errors import (
     InvalidState,
 )
 from fair_allocator.core.guarantee import Change, Epoch
-from fair_allocator.core.pool import KEEP, Pool, begun
+from fair_allocator.core.pool import KEEP, Pool, begun, collect_epochs, collected_epochs
 from fair_allocator.core.requests import Assignment, Request, RewardOutcome
 from fair_allocator.events import wire
 from fair_allocator.shard.asked import Asked, Waiter
@@ -37,8 +37,6 @@ class HostedPool:
 
     Attributes
     ----------
-    epochs
-        Epochs that came into force and are not published yet. The pool appends to this list.
     bucket
         The number of the pool's bucket. A snapshot writes whole buckets.
     scheduled
@@ -65,15 +63,14 @@ class HostedPool:
     """
 
     __slots__ = (
-        *("_first", "_tagging", "asked", "bucket", "changed", "counted", "epochs", "hosting"),
+        *("_first", "_tagging", "asked", "bucket", "changed", "counted", "hosting"),
         *("kept_bytes", "key", "noted", "open", "opening", "own_bytes", "pace", "pool"),
         *("scheduled", "stood", "tags", "waiting"),
     )
 
-    def __init__(self, pool: Pool, hosting: Hosting, epochs: list[Epoch], bucket: int) -> None:
+    def __init__(self, pool: Pool, hosting: Hosting, bucket: int) -> None:
         self.pool = pool
         self.hosting = hosting
-        self.epochs = epochs
         self.bucket = bucket
         self.key = to_bytes(pool.name)
         self.opening = ""
@@ -96,15 +93,14 @@ class HostedPool:
     def made(cls, name: str, settings: Mapping[str, Any], bucket: int) -> "HostedPool":
         """Make a new pool from the settings of a control or of the configuration file.
 
-        Its first epoch is not in `epochs`: the shard publishes the standing of a new pool.
+        The pool does not collect its first epoch: the shard publishes the standing of a new pool.
         """
         if settings.get("arms") is None:
             raise InvalidPool("a new pool needs arms; name them with their quotas in `arms`")
         _check_tags(settings, settings["arms"])
-        epochs: list[Epoch] = []
         learner = settings.get("learner") or "ucb1"
-        pool = begun(beginning_of(settings), learner, name, epochs.append)
-        hosted = cls(pool, Hosting().changed(settings), epochs, bucket)
+        pool = begun(beginning_of(settings), learner, name)
+        hosted = cls(pool, Hosting().changed(settings), bucket)
         hosted._retag(settings.get("tags") or {})
         return hosted
 
@@ -176,6 +172,17 @@ class HostedPool:
             level, at = (0, 0) if before is None else (before.level, before.at)
             self.pace = Pace(rate, self.hosting.burst or rate, level, at)
         self._tagging = None
+
+    # -- epochs -------------------------------------------------------------------------------
+
+    @property
+    def epochs(self) -> list[Epoch]:
+        """The epochs that came into force and are not published yet."""
+        return collected_epochs(self.pool)
+
+    def forget_epochs(self) -> None:
+        """Forget the epochs: they are published, or what is published includes them."""
+        collect_epochs(self.pool, [])
 
     # -- requests -----------------------------------------------------------------------------
 
@@ -373,7 +380,8 @@ class HostedPool:
     def _restored(cls, state: Mapping[str, Any], bucket: int) -> "HostedPool":
         epochs: list[Epoch] = []
         pool = Pool.from_state(state["pool"], on_epoch=epochs.append, stand_in=True)
-        hosted = cls(pool, shared(Hosting.from_state(state)), epochs, bucket)
+        collect_epochs(pool, epochs)
+        hosted = cls(pool, shared(Hosting.from_state(state)), bucket)
         hosted.stood = state["stood"]
         hosted.open = pool.waiting()
         check_open(state["clocks"], len(hosted.open))

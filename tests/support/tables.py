@@ -14,7 +14,7 @@ def made(**on_demand: bool) -> PoolTable:
     """Return a table with pools on demand or not; "busy" waits for a reward."""
     table = PoolTable()
     for name, demanded in on_demand.items():
-        table.configure(name, SETTINGS, on_demand=demanded, fingerprint="x").epochs.clear()
+        table.configure(name, SETTINGS, on_demand=demanded, fingerprint="x").forget_epochs()
         decide(table, name, "first")
         if name != "busy":
             Rewarded("first", 0.5).apply(table, name)

@@ -58,7 +58,7 @@ def test_quotas_of_a_pool_that_was_kept_as_bytes_can_be_changed() -> None:
     live = made(idle=True)
     kept = loaded(live.dump(["idle"]))
     for table in (live, kept):
-        table.configure("idle", {"arms": {"ann": "0.1", "bob": "0.6"}}, True, "y").epochs.clear()
+        table.configure("idle", {"arms": {"ann": "0.1", "bob": "0.6"}}, True, "y").forget_epochs()
     for number in range(40):
         request = f"r{number}"
         assert decide(kept, "idle", request) == decide(live, "idle", request)
