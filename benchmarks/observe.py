@@ -168,8 +168,9 @@ class Seen:
         with urlopen(f"{url}metrics") as answer:
             text = answer.read()
         self.seconds.append(time.perf_counter() - began)
-        at = text.rindex(b"\nfair_allocator_view_timestamp_seconds ")
-        self.ages.append(time.time() - float(text[at:].split(None, 2)[1]))
+        at = text.rfind(b"\nfair_allocator_view_timestamp_seconds ")
+        if at >= 0:  # otherwise the first report is not ready yet
+            self.ages.append(time.time() - float(text[at:].split(None, 2)[1]))
         self.size = len(text)
 
     def receive(self, page: socket.socket) -> None:
@@ -215,7 +216,7 @@ def watch(url: str, pools: int) -> None:
         if time.monotonic() >= scrape_at:
             scrape_at += EVERY_SECONDS
             seen.scrape(url)
-        if not settled and time.monotonic() - began > SETTLING_SECONDS:
+        if not settled and seen.ages and time.monotonic() - began > SETTLING_SECONDS:
             began, used, seen, settled = time.monotonic(), time.process_time(), Seen(), True
 
 
