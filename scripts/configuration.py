@@ -14,26 +14,27 @@ This page lists every setting with its type, its default and its meaning. A scri
 from the code, and a test checks that it is current. [service.md](service.md#words) explains the
 words, such as *shard*, *journal* and *dead letter*.
 
-- **The file.** Settings are in one TOML file. Give it with `--config FILE` or in the variable
+- **The file.** Settings are in one TOML file. Name the file with `--config FILE` or in the variable
   `FAIR_ALLOCATOR_CONFIG`. The part of a name before the dot is the section: `log.path` is the key
   `path` in the section `[log]`.
-- **Variables.** A variable overrides the file: see [below](#variables).
-- **Check it first.** `fair-allocator check-config --config FILE` says what each pool guarantees,
-  and warns of settings that make no sense together. If the service could not start with them, the
-  command exits 78.
+- **Variables.** An environment variable overrides the file: see [below](#variables).
+- **Check the file first.** `fair-allocator check-config --config FILE` says what each pool
+  guarantees, and warns of settings that make no sense together. If the service could not start with
+  this file, the command ends with exit code 78.
 - **`"none"`** means that a setting has no value, because TOML has no word for that.
-- **Time.** The timeouts and the rate of a pool go by the [time of the records](service.md#time).
+- **Time.** The timeouts and the rate of a pool are measured in the
+  [time of the records](service.md#time).
 
 """
 
 VARIABLES = """\
 ## Variables
 
-You can set each setting outside of `pools` by an environment variable, too. The variable overrides
-the file. Its name is `FAIR_ALLOCATOR_`, the section, two underscores and the key, in capitals:
-`log.path` is `FAIR_ALLOCATOR_LOG__PATH`, and `seed` is `FAIR_ALLOCATOR_SEED`. Write numbers and
-booleans as in TOML, texts as they are, and lists with commas between the items. An empty variable
-counts as not set. Only the file can have pools.
+Each setting outside of `pools` has an environment variable, too. If the variable is set, it
+overrides the file. Its name is `FAIR_ALLOCATOR_`, the section, two underscores and the key, in
+capitals: `log.path` is `FAIR_ALLOCATOR_LOG__PATH`, and `seed` is `FAIR_ALLOCATOR_SEED`. Write
+numbers and booleans as in TOML, texts as they are, and lists with commas between the items. An
+empty variable counts as not set. There are no variables for pools: set pools in the file.
 
 These variables are not settings:
 

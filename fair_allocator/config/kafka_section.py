@@ -24,19 +24,19 @@ class KafkaSection(Section):
     group: Annotated[str, Field(min_length=1)] = _KAFKA.group
     """The consumer group of the instances that share the work."""
     instance: str = ""
-    """The name of this instance, which a restart must not change; by default the host's name."""
+    """The name of this instance, which a restart must keep; by default the name of the host."""
     delivery: Literal["exactly_once", "at_least_once"] = "exactly_once"
-    """How often consumers may see an answer; "at_least_once" is faster, see docs/kafka.md."""
+    """Whether an answer may be published twice; "at_least_once" is faster, see docs/kafka.md."""
     transactional_id: str = ""
     """The id of this instance's transactions at the broker; by default "GROUP/INSTANCE"."""
     session_seconds: Annotated[float, Field(ge=1)] = _KAFKA.session_seconds
-    """After how many seconds the partitions of a silent instance go to the others."""
+    """After this many seconds, the partitions of a silent instance go to other instances."""
     transaction_seconds: Annotated[float, Field(ge=1)] = _KAFKA.transaction_seconds
-    """After how many seconds the broker aborts a transaction that was left open."""
+    """After this many seconds, the broker aborts a transaction that was left open."""
     request_seconds: Annotated[float, Field(ge=1)] = _KAFKA.request_seconds
-    """For how many seconds to wait for an answer of a broker."""
+    """How many seconds the service waits for an answer of a broker."""
     rebalance_seconds: Annotated[float, Field(ge=1)] = _KAFKA.rebalance_seconds
-    """How many seconds the group waits for a restoring instance; must exceed `session_seconds`."""
+    """How long the group waits while an instance restores; must exceed `session_seconds`."""
     replication: Annotated[int, Field(ge=-1)] = -1
     """How many copies of every topic `topics --create` makes; -1: the cluster's default."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
@@ -66,7 +66,7 @@ class KafkaSection(Section):
     oauth_ca_file: str = ""
     """A PEM file of authorities to trust for the token endpoint; by default those of the system."""
     oauth_token_source: Annotated[str, AfterValidator(function)] = ""
-    """A function "module:function" to ask for tokens instead of the endpoint, see docs/kafka.md."""
+    """A "module:function" that returns tokens, used instead of the endpoint, see docs/kafka.md."""
     oauth_extensions: dict[str, str] = Field(default={})
     """Names and values to send with the token, such as Confluent Cloud's logicalCluster."""
     tls_ca_file: str = ""

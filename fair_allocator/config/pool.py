@@ -63,32 +63,32 @@ class PoolConfiguration(PoolSettings):
     learner: _Learner = "ucb1"
     """The learner, which chooses when no arm must be served: a name or a table, see Learners."""
     reward_timeout: SpanOrNone = None
-    """For how many seconds the pool waits for a reward; "none": for ever."""
+    """How many seconds the pool waits for a reward; "none": for ever."""
     default_reward: RewardOrNone = None
-    """The reward to count if none has come in time; "none": count nothing."""
+    """The reward that counts if no reward comes in time; "none": nothing counts."""
     requests: Literal["plain", "any"] = "plain"
     """With "any", requests may name arms and ask for several, see docs/requests.md."""
     bank: Annotated[Count | None, BeforeValidator(none)] = None
-    """How many pulls in advance count for an arm; a small bank limits waits. "none": any number."""
+    """How many pulls of an arm count in advance; a small bank limits waits. "none": any number."""
     caps: dict[Name, Annotated[Share, BeforeValidator(_share)]] | None = None
     """The cap of each arm: the largest share that the learner may give it."""
     max_open: Annotated[Count | dict[Name, Count] | None, BeforeValidator(none)] = None
-    """How many open assignments an arm may have: one number, or one by arm. "none": any number."""
+    """How many open assignments an arm may have: one number, or a table. "none": any number."""
     tags: dict[Name, Tags] | None = None
     """The tags of each arm, such as skills; requests say in `needs` which tags an arm must have."""
     when_busy: Literal["wait", "refuse"] = "wait"
     """What happens to a request that no arm can take now, or whose pool is paused."""
     wait_timeout: SpanOrNone = None
-    """For how many seconds a request may wait for an arm; "none": for ever."""
+    """How many seconds a request may wait for an arm; "none": for ever."""
     reassign: bool = False
     """Whether another arm gets a request whose arm declines or gives no reward in time."""
     rate: Annotated[Rate | None, BeforeValidator(none)] = None
     """How many requests the pool takes in a second; others become dead letters. "none": all."""
     burst: Annotated[Rate | None, BeforeValidator(none)] = None
-    """How many requests the pool takes at once before the rate counts; "none": like `rate`."""
+    """How many requests the pool takes at once before the rate counts; "none": same as `rate`."""
 
     parts: Annotated[int, Field(ge=1, le=MOST_PARTS)] = 1
-    """How many parts share the requests of a pool that is too busy, see docs/splitting.md."""
+    """Into how many parts a pool that is too busy is split, see docs/splitting.md."""
 
     @model_validator(mode="after")
     def _can_be_made(self) -> "PoolConfiguration":

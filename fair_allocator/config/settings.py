@@ -53,26 +53,26 @@ class LogSection(Section):
     partitions: Annotated[int, Field(ge=1, le=1024)] = 4
     """How many partitions every topic has. Kafka's topics must have the same number."""
     partitioner: Partitioner = "murmur2"
-    """How producers choose a record's partition by its key; "none": the service does not check."""
+    """How producers choose a record's partition from its key; "none": this is not checked."""
     retain_records: CountOrNone = 1_000_000
     """How many inputs and outputs to keep in each partition; "none": all. Not used on Kafka."""
     retain_seconds: SpanOrNone = None
-    """For how many seconds to keep inputs and outputs; "none": for ever. Not used on Kafka."""
+    """How many seconds to keep inputs and outputs; "none": for ever. Not used on Kafka."""
 
 
 class ServiceSection(Section):
     """Section ``service``."""
 
     batch_records: Annotated[int, Field(ge=1, le=100_000)] = _SERVICE.batch_records
-    """How many inputs one commit may have at most."""
+    """The largest number of inputs that one commit may have."""
     poll_seconds: Span = _SERVICE.poll_seconds
-    """For how many seconds the service waits for new records before it does other work."""
+    """How many seconds the service waits for new records before it does other work."""
     tick_seconds: Span = _SERVICE.tick_seconds
-    """After how many seconds without an input the service looks whether something has timed out."""
+    """After this many seconds without an input, the service checks what has timed out."""
     stuck_seconds: Span = 60.0
-    """After how many seconds without progress the service ends itself with exit 70."""
+    """After this many seconds without progress, the service ends itself with exit code 70."""
     give_up_seconds: Annotated[float, Field(ge=0)] = _SERVICE.give_up_seconds
-    """For how many seconds commits and restores may fail before the service ends with exit 69."""
+    """If commits or restores fail for this many seconds, the service ends with exit code 69."""
     drain_seconds: Annotated[float, Field(ge=0)] = 10.0
     """How many seconds the service may take to commit its current work when it is stopped."""
 
@@ -81,7 +81,7 @@ class SnapshotSection(Section):
     """Section ``snapshots``."""
 
     every_entries: Count = _SERVICE.snapshot_entries
-    """After how many journal entries a new snapshot of a shard is due."""
+    """After this many journal entries, the service writes a new snapshot of a shard."""
     chunk_bytes: Annotated[int, Field(ge=1024, le=900_000)] = _SERVICE.snapshot_chunk_bytes
     """The size of one piece of a snapshot, in bytes; it must fit into a record of the log."""
 
@@ -90,39 +90,39 @@ class LimitsSection(Section):
     """Section ``limits``."""
 
     record_bytes: Count = _SHARD.record_bytes
-    """How many bytes an input may have; a longer one becomes a dead letter."""
+    """The largest size of an input, in bytes; a larger input becomes a dead letter."""
     pending_per_pool: Count = _SHARD.pending_per_pool
     """How many assignments of a pool may wait for their reward; beyond that, the oldest expire."""
     waiting_per_pool: Annotated[int, Field(ge=0)] = _SHARD.waiting_per_pool
-    """How many requests of a pool may wait for an arm; a further one becomes a dead letter."""
+    """How many requests of a pool may wait for an arm; a further request becomes a dead letter."""
     remembered_per_pool: Annotated[int, Field(ge=0)] = _SHARD.remembered_per_pool
     """How many closed requests a pool remembers, so that a repeat gets its first answer."""
     memory_bytes: Annotated[int, Field(ge=100_000)] | Literal["auto"] = "auto"
     """How many bytes of memory a partition's requests may take; "auto": see docs/security.md."""
     pools_per_shard: Count = _SHARD.pools_per_shard
-    """How many pools a partition may have; beyond that, the service makes none on demand."""
+    """How many pools a partition may have; beyond that, the service makes no pools on demand."""
     arms_per_pool: Count = _SHARD.arms_per_pool
     """How many arms a pool may have."""
     unknown_fields: Literal["ignore", "check", "refuse"] = "check"
     """What to do with unknown fields of events; "check" refuses those that resemble a known one."""
     clock_skew_seconds: Annotated[float, Field(ge=0)] = _SHARD.clock_skew / 1000
-    """By how many seconds a record may be ahead of the clock; beyond that, it is a dead letter."""
+    """How many seconds a record may be ahead of the clock; else it becomes a dead letter."""
     retire_after_seconds: SpanOrNone = None
-    """After how many seconds an idle pool made on demand is stored compressed; "none": never."""
+    """After this many idle seconds, a pool made on demand is kept compressed; "none": never."""
 
 
 class AuditSection(Section):
     """Section ``audit``."""
 
     epochs_every_requests: Count = _SHARD.standing_every
-    """After how many requests a pool's complete epoch record comes again, see docs/service.md."""
+    """After this many requests, a pool's full epoch record is repeated, see docs/service.md."""
 
 
 class ObserveSection(Section):
     """Section ``observe``."""
 
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
-    """The address of the server for page, metrics, health and API; "0.0.0.0" means any."""
+    """The address of the server for page, metrics, health and API; "0.0.0.0": all addresses."""
     port: Annotated[Annotated[int, Field(ge=0, le=65535)] | None, BeforeValidator(none)] = 9464
     """The port of this server; 0 takes any free one, "none" starts no server."""
     port_required: bool = True
@@ -142,7 +142,7 @@ class ObserveSection(Section):
     page_controls: bool = False
     """Whether people whose token has the right `control` can change pools on the page."""
     max_clients: Count = 50
-    """How many pages may watch at the same time."""
+    """How many web pages may watch the service at the same time."""
     max_connections: Count = 1_000
     """How many connections the server keeps; for a further one, it closes an idle or slow one."""
     hosts: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)] = ()
@@ -161,9 +161,9 @@ class ApiSection(Section):
     enabled: Annotated[bool | None, BeforeValidator(none)] = None
     """Whether `run` serves the HTTP API; "none": yes on the embedded log, no on Kafka."""
     max_in_flight: Count = 10_000
-    """For how many events clients may wait at the same time; further clients must ask later."""
+    """How many events clients may wait for at the same time; other clients must try later."""
     max_wait_seconds: Annotated[float, Field(gt=0, le=600)] = 60.0
-    """For how many seconds a client may wait for an answer."""
+    """How many seconds a client may wait for an answer."""
     remembered_answers: Count = 50_000
     """How many answers the server keeps in memory, for clients that ask for them again."""
     look_back_records: Annotated[int, Field(ge=0)] = 10_000
@@ -187,7 +187,7 @@ class Configuration(Section):
     """All settings."""
 
     seed: int = _SHARD.seed
-    """Every random number of a learner follows from this seed, the pool's name and the round."""
+    """All random numbers of learners depend on this seed, the name of the pool and the round."""
     log: LogSection = LogSection()
     """Where the topics are kept."""
     kafka: KafkaSection = KafkaSection()
