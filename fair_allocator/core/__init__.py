@@ -23,7 +23,16 @@ quotas     shares and tolerances as fractions; `numbers` and `texts` read what u
 regret     regret, r-regret and the paper's bounds
 compiling  hints on classes for mypyc
 
-docs/theory.md explains the words: quota, entitlement, bound, bank, owed, deadline.
+docs/theory.md explains the words quota, entitlement, bound, bank, owed and deadline. The docstrings
+also use these words:
+
+pull       one arm gets one request
+forced     a pull is forced if the fairness rule picked the arm; otherwise the learner chose the arm
+slot       one place for an arm in a request: a request that wants three arms has three slots
+clock      a count of slots: the pool's clock counts all slots, and an arm's own clock counts only
+           the slots of requests for which the arm was eligible
+away       an arm is away while it is asleep, or busy because it has as many open assignments as it
+           may have; all other arms are present
 """
 
 from typing import Final

@@ -271,8 +271,7 @@ class Arms:
             self._shares_lines = False
 
     def own_missed(self) -> list[int]:
-        """Replace a shared `missed` by a copy, and return it. The pool may write to it.
-        """
+        """Return `missed`, after replacing a shared list by a copy, which this pool may change."""
         if self._shares_missed:
             self.missed = self.missed[:]
             self._shares_missed = False

@@ -10,7 +10,7 @@ first needs them.
 
 Most arms that a request names are not owed, now or soon. The code skips such an arm after one
 comparison. For this, it stores for each arm the first slot of its own clock in which its z is
-positive. Only a pull or a change of quota changes this slot.
+positive. A pull changes this slot. The passing of time does not change it.
 """
 
 from heapq import heapify, heappush
