@@ -32,7 +32,8 @@ Subscriber = Callable[[Sequence[Outgoing]], None]
 
 _LOSING_SECONDS: Final = 2.0
 _QUICK_BYTES: Final = 32 * 2**20
-"""The time for snapshots when partitions are revoked, and how many bytes we can write in it."""
+"""The time for snapshots when partitions are revoked (in seconds), and how many bytes can be
+written in that time."""
 
 _FOLDING_SECONDS: Final = 1.0
 """How long the service folds inputs before it commits."""
@@ -48,9 +49,11 @@ _TELLING_SECONDS: Final = 2.0
 
 _MADE_AT_ONCE: Final = 100
 _RECORDS_A_POOL: Final = 100
-"""How many of the pools that a restore kept as bytes a step makes. A step without inputs makes
-`_MADE_AT_ONCE`; any other step makes one pool for every `_RECORDS_A_POOL` inputs. A pool takes
-about 0.1 ms, as long as ten inputs."""
+"""A restore keeps pools as bytes, and each step makes objects of some of them.
+
+A step without inputs makes `_MADE_AT_ONCE` pools. Any other step makes one pool, and one more for
+every `_RECORDS_A_POOL` inputs. Making a pool takes about 0.1 ms, as long as ten inputs.
+"""
 
 _SWEEPING_SECONDS: Final = 30.0
 """How often to collect reference cycles of the client library.

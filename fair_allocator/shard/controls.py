@@ -214,8 +214,7 @@ class Controlling(Deciding):
     # -- standing -----------------------------------------------------------------------------
 
     def _stand(self, hosted: HostedPool, position: int) -> None:
-        """Publish the standing of every arm, and store the position in the requests at that time.
-        """
+        """Publish the standing of every arm; store the position in the requests at that time."""
         self._outbox.standing(hosted.pool)
         self._do(hosted.pool.name, Stood(position))
 

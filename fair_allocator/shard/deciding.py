@@ -113,7 +113,7 @@ class Deciding(Commits):
     # -- waiting ------------------------------------------------------------------------------
 
     def _wait(self, hosted: HostedPool, asked: Asked, instead_of: str = "") -> None:
-        """Let a request wait, or refuse it if its pool has too many waiting requests."""
+        """Let a request wait; refuse it if the pool lets none wait, or if too many wait already."""
         hosting, name = hosted.hosting, hosted.pool.name
         if hosting.when_busy == "refuse":
             if hosting.paused:

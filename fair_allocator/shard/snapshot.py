@@ -72,9 +72,7 @@ class Manifest:
 
     @property
     def start(self) -> int | None:
-        """Return the lowest journal offset of the parts that the manifest names, None without
-        parts.
-        """
+        """Return the lowest journal offset of the parts that it names, or None without parts."""
         return min((min(offsets) for offsets, _, _ in self.places if offsets), default=None)
 
     def begun(self, offset: int) -> int:
