@@ -1,4 +1,4 @@
-"""Feed a log at a steady rate; a service elsewhere reads it."""
+"""Send requests to a log at a steady rate. A service in another process reads them."""
 
 import time
 from collections.abc import Callable

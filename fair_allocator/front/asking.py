@@ -32,8 +32,9 @@ _DECLINE_FIELDS: Final = frozenset(Decline.model_fields)
 
 
 class Asked(NamedTuple):
-    """A checked event that can be sent to `part`: a part of `pool`, or `pool` itself if not
-    split.
+    """A checked event, ready to be sent.
+
+    `part` is the part of `pool` that gets it, or `pool` itself if the pool is not split.
     """
 
     pool: str

@@ -61,9 +61,7 @@ def last_id(text: str) -> Positions | None:
 
 
 class Stream:
-    """A stream to one reader: the records that wait, and the position after the last record
-    sent.
-    """
+    """A stream to one reader: the records that wait, and what was sent so far."""
 
     def __init__(self, keys: frozenset[bytes] | None, loop: asyncio.AbstractEventLoop) -> None:
         self.keys = keys

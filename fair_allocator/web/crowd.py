@@ -127,8 +127,9 @@ class Crowd:
             self._cut(member)
 
     def make_room(self) -> None:
-        """Close the connection whose client keeps the server waiting longest, or the oldest
-        answer.
+        """Close the connection whose client keeps the server waiting longest.
+
+        If the server waits for no client, close the connection with the oldest answer.
         """
         if not self._size:
             return
