@@ -160,9 +160,7 @@ def _parameter(parameter: ast.arg, default: ast.expr | None, sources: Sources) -
 
 
 def _annotation(node: ast.expr | None) -> str:
-    """Return a type annotation as in the source, without the `| Any` that only the compiler
-    needs.
-    """
+    """Return a type annotation as in the source, without `| Any`, which only the compiler needs."""
     if node is None:
         return ""
     text = ast.unparse(node).replace(" | Any", "").replace("'", "")

@@ -16,16 +16,19 @@ from .errors import Unreachable
 
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
-"""Seconds before the second attempt; the pause doubles with each attempt, up to the longest."""
+"""The pause in seconds before the second attempt, and the longest pause.
+
+The pause doubles with each attempt.
+"""
 
 LONGEST_RETRY_AFTER: Final = 30.0
 """If the server asks for a longer pause than this many seconds, the client does not retry."""
 
 BUSY: Final = 429
 FULL: Final = frozenset({"too-many-waiting", "too-many-requests", "no-memory"})
-"""With these reasons a 429 is the final answer; after any other 429 the client asks again."""
+"""An answer 429 with one of these reasons is final. After any other 429 the client asks again."""
 AWAY: Final = frozenset({502, 503, 504})
-"""Statuses of a server, or of a proxy in front of it, that cannot serve now."""
+"""HTTP statuses that say that the server, or a proxy in front of it, cannot serve now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ _PAUSE: Final = 0.02
 _NEWS_SECONDS: Final = 5.0
 _AT_ONCE: Final = 1_000
 _MOST_BEHIND: Final = 20_000
-"""With more unanswered requests than this, stop sending: it seems that no service runs."""
+"""If more requests than this have no answer, stop sending, because probably no service runs."""
 
 
 class Feed:

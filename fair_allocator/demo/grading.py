@@ -14,7 +14,7 @@ class Due(NamedTuple):
     arm: str
     value: float | None
     request: str
-    """The allocator's id of the request, "" if it is the number."""
+    """The request's id in the allocator; "" if the id is the number."""
 
 
 class Grading:

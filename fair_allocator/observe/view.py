@@ -68,8 +68,7 @@ _NOBODY_AWAY: Final[dict[int, int]] = {}
 
 
 class WaitingRequest(NamedTuple):
-    """A waiting request: since when it waits (record time in ms), and the arm to replace, if any.
-    """
+    """A waiting request, since when it waits (record time in ms), and the arm to replace."""
 
     request_id: str
     since: int

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444")
-"""Okabe and Ito's palette, which also colour-blind people can tell apart."""
+"""The palette of Okabe and Ito. Colour-blind people can tell its colours apart."""
 
 _FAIR, _PLAIN, _BOUND = COLOURS[0], COLOURS[1], "#777777"
 _LFG: Final = ("#F3C35B", "#E69F00", "#B57D00", "#7A5400")
