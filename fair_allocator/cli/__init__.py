@@ -1,4 +1,4 @@
-"""The command line. Each command is a module with two functions: `add` declares it, `run` runs it.
+"""The command line: each command is a module that declares it in `add` and runs it in `run`.
 
 Exit codes: 0 done, 1 a check failed, 2 wrong usage. Errors of this package have their own codes
 (see `errors`): 69 try again later, 70 internal error, 78 wrong configuration.
