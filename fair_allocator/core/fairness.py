@@ -34,13 +34,13 @@ from fair_allocator.core.wish import Wish, parse_wish
 Listener = Callable[[Epoch], None]
 
 _terms: Final = lru_cache(maxsize=1_000)(Terms)
-"""Makes terms that pools share."""
+"""Makes `Terms`. Pools with equal terms share one object."""
 
 NO_EPOCHS: Final[list[Epoch]] = []
-"""What pools have collected that collect their epochs, but had none. Never add to it."""
+"""The list of all pools that collect their epochs but have none yet. Never add to it."""
 
 _NOTHING: Final[dict[int, Fraction]] = {}
-"""What is wanted in all pools in which everything is in force. Never add to it."""
+"""The wanted quotas of all pools in which everything wanted is in force. Never add to it."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -42,7 +42,7 @@ REMEMBERED: Final = 1_000
 """How many answered requests a pool remembers by default, to recognise a request that repeats."""
 
 KEEP: Final = "as it is"
-"""Means "do not change this setting", for settings in which None has a meaning of its own."""
+"""Means "do not change this setting", for settings that None removes."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

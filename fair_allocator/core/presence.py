@@ -54,7 +54,10 @@ class Presence:
         elif max_open is not None:
             self._most = dict.fromkeys(range(len(arms)), max_open)
         self.away: set[int] = set(arms.away)
-        """Arms whose clock is stopped. The set object stays the same until a reconfiguration."""
+        """Arms whose own clock is stopped.
+
+        A reconfiguration replaces the set; other code changes it in place.
+        """
         self.moved: set[int] = set()
         """Arms that went away or came back since the last decision."""
 

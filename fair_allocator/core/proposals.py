@@ -31,7 +31,7 @@ _OURS: Final = "fair_allocator.core.learners"
 
 _NO_COUNTS: Final[dict[str, int]] = {}
 _NO_FAULTS: Final[dict[str, str]] = {}
-"""Shared by all learners without faults. Never add to them."""
+"""Empty dictionaries that all learners without faults share. Never add to them."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -52,7 +52,7 @@ class Proposals:
         self.first = _NO_FAULTS
         """The first fault of each kind, with its traceback if there is one."""
         self._reported = 0
-        """How many of the faults in `first` were reported."""
+        """How many of the faults in `first` were already reported."""
 
     def one(self, arms: Arms, round: int, among: Among | None = None) -> Choice:
         """Return the learner's choice of one arm of `among`, or of all arms."""

@@ -20,7 +20,7 @@ MAX_DENOMINATOR = 10**9
 """Largest denominator of a quota or tolerance. The limit keeps all products small and fast."""
 
 MAX_NUMBER = 10**12
-"""Largest tolerance. Nobody needs one so large, so a larger one is a mistake."""
+"""The largest tolerance. A larger tolerance must be a mistake."""
 
 ONE = 1 << 128
 """One pull in the units that `scaled` uses, for sums that must be fast rather than exact."""

@@ -24,7 +24,8 @@ from fair_allocator.core.pool import Pool
 Real = int | float | Fraction
 
 _FEW = 1.0 + pi**2 / 3.0
-"""How many pulls UCB1 is expected to give an arm after it has learned that the arm is worse."""
+"""The expected number of pulls that UCB1 gives an arm after it has enough pulls to see it is
+worse."""
 
 
 class RegretEstimate(NamedTuple):

@@ -204,7 +204,7 @@ PICK_BYTES: Final = 160
 """About how many bytes a request takes without its id. Each further arm takes as many again."""
 
 _WIDE: Final = 10
-"""Bytes for each character of an id that is not ASCII: as text, as UTF-8, and a reserve."""
+"""How many bytes to count for each character of an id that is not ASCII: text, UTF-8, reserve."""
 
 _is_ascii: Final = str.isascii  # an alias: compiled code looks up methods on each use
 
@@ -223,7 +223,7 @@ GONE: Final = (RewardOutcome.DECLINED, RewardOutcome.REPLACED)
 """The outcomes that mean that the arm no longer has the request."""
 
 _NOTHING: Final[dict[str, int]] = {}
-"""Shared by all pools that hold no request. Never add to it."""
+"""An empty dictionary that all pools that hold no request share. Never add to it."""
 
 _FIELDS: Final = ("request_id", "arm", "round", "epoch", "reason", "propensity", "repeat")
 

@@ -19,10 +19,10 @@ from typing import Final
 from fair_allocator.core.quotas import ONE, scaled
 
 Line = tuple[int, int, int]
-"""An arm as ``(z, r, unit)``, where z and the quota r are in units of ``1 / unit``."""
+"""An arm as ``(z, r, unit)``: z and the quota r (see above), both in units of ``1 / unit``."""
 
 PATIENCE: Final = 20_000
-"""The test of a state gives up after two claims per arm and this many more.
+"""The test of a state gives up after it has looked at two claims per arm and this many more.
 
 It gives up only if the quotas sum to 1 or nearly 1. The change that was tested then waits.
 """

@@ -51,7 +51,7 @@ class ServiceLine:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended = ""
         self._held: list[Record] | None = []
-        """Records that were committed before the latest outputs were read; None after that."""
+        """Records committed while the latest outputs are being read; None after that."""
 
     @property
     def cannot_append(self) -> str:

@@ -6,9 +6,9 @@ a sequence of records. A record's *offset* is its number in this sequence. Offse
 always by one: a log may use some offsets for itself. No offset is given twice, not even after
 trimming or a restart.
 
-A *position* is the offset of the next record to read: one past the last record that was read. In an
-empty partition, the position is 0. The offsets that are committed, and those with which a read
-begins or ends, are positions.
+A *position* is the offset of the next record to read: one past the last record that was read. In a
+new partition, the first record will be at position 0. The offsets that are committed, and those
+with which a read begins or ends, are positions.
 
 A record may have headers beside its key and value. The log stores them unchanged and never
 interprets them. Headers from other producers may take more than `HEADERS_BYTES`. A header without

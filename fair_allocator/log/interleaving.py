@@ -9,7 +9,7 @@ _timestamp = attrgetter("timestamp")
 
 
 def by_time(blocks: list[list[Record]]) -> list[Record]:
-    """Return the records of all blocks, mostly by time, controls first.
+    """Mix the records of blocks, mostly by time, with controls first.
 
     The order within each block stays.
 

@@ -60,7 +60,7 @@ class Observer(Probe):
         self.started = monotonic()
         self.beat_at = self.started
         self.stepped_at: float | None = None
-        """When the last step succeeded; None before the first."""
+        """The time of the last successful step; None before the first."""
         self.restoring_now = ""
         """The progress of the current restore; empty if there is none."""
         self.failure = ""
@@ -76,7 +76,7 @@ class Observer(Probe):
         self._view = View()
         self._asked = False
         self._look: Look | None = None
-        """A look at the pools that is not done yet."""
+        """The look at the pools that is not finished yet; None if there is none."""
         self._look_began = self._looked_at = self.started
         self._looking = 0.0
         """Seconds of the loop's time that this look has taken."""

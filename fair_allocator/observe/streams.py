@@ -26,13 +26,13 @@ Aside = Callable[..., Awaitable[Any]]
 
 
 class _Page:
-    """One watching page: what it wants to see, and the last view that it was sent."""
+    """A page that watches: what it wants to see, and the last view that was sent to it."""
 
     def __init__(self, client: str, wish: api.ClientWish) -> None:
         self.client = client
         self.wish = wish
         self.told: int | None = None
-        """The number of the last view that the page was sent."""
+        """The number of the last view that was sent to the page; None before the first."""
         self.news: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=1)
         """The next event; None at the end of the stream."""
 

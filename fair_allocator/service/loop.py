@@ -39,10 +39,13 @@ _FOLDING_SECONDS: Final = 1.0
 """How long the service folds inputs before it commits."""
 
 _RESTORING_SECONDS: Final = 10.0
-"""After this time, the service polls before it begins the next restore."""
+"""If restores have taken this many seconds, the service polls before it begins the next one."""
 
 _RETRY_SECONDS: Final = 0.5
-"""Longest pause between two attempts to restore. It is short, as no service decides meanwhile."""
+"""The longest pause between two attempts to restore.
+
+It is short, as no requests are decided then.
+"""
 
 _TELLING_SECONDS: Final = 2.0
 """How often a long restore logs its progress."""

@@ -39,7 +39,10 @@ class Commits:
         self.tally = Tally()
         self._begun = False
         self._held: tuple[int, Mapping[str, int]] | None = None
-        """The latest time of inputs below some offsets (see `hold_back`). Not part of the state."""
+        """The latest time at which inputs below some offsets count (see `hold_back`).
+
+        Not part of the state.
+        """
         self._outbox = Outbox(partition, self.offsets)
         self.published = self._outbox.chain
         self._journaled = 0

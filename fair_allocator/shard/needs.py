@@ -85,7 +85,7 @@ class Remembered:
 
     def __init__(self, most: int) -> None:
         self.taken = 0
-        """About how many bytes it takes."""
+        """About how many bytes the cache takes."""
         self._most = most
         self._met: dict[tuple[object, str], Any] = {}
 

@@ -60,7 +60,8 @@ class Outbox:
         self._offsets = offsets
         self._end = ""
         self._rewards = self._controls = -1
-        """The positions in rewards and controls for which the cached end of an event is valid."""
+        """The cached end of an event is valid while these are the positions in rewards and
+        controls."""
 
     def take(self) -> list[Outgoing]:
         """Return the records written since the last call, and the checkpoints between them."""

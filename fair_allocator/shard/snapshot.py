@@ -26,7 +26,7 @@ from fair_allocator.shard.shard import Shard
 from fair_allocator.text import to_bytes
 
 VERSION = 4
-"""Before version 4, a bucket was the JSON of its pools (`PoolTable.load`)."""
+"""The version of new manifests. Before version 4, a bucket was the JSON of its pools."""
 
 MANY_BYTES = 8 * 2**20
 """After this many bytes of entries, a generation begins even if the entries are few."""

@@ -27,7 +27,7 @@ RIGHT: Final = {"1": True, "0": False}
 
 AT_END: Final = ("longest gap", "accuracy", "gini", "busiest tenth", "least share")
 WORK: Final = "work"
-"""The curve of the share of work that the n least busy workers do, over n."""
+"""The name of the curve over n: the share of the work that the n least busy workers do."""
 
 _ORDER: Final = 1
 """The stream of random numbers that orders the tasks."""

@@ -31,7 +31,7 @@ Bools = npt.NDArray[np.bool_]
 
 ETAS: Final = (10, 100, 1000)
 NOBODY: Final = -1
-"""In a request's picks: a slot that no worker could fill."""
+"""In a request's picks, this stands for a slot that no worker could fill."""
 
 _MEANS, _THERE, _COINS = 1, 2, 3
 """Streams of random numbers."""

@@ -96,7 +96,7 @@ class Connection(HttpToolsProtocol):
         self._fields = self._fields_bytes = 0
         """In the current head: the number of headers, and their bytes with the first line."""
         self._refusal: Problem | None = None
-        """Why the parser was stopped."""
+        """The problem because of which the parser was stopped; None if it was not."""
         self._handling: asyncio.Task[None] | None = None
         """The task that answers a request."""
 

@@ -30,7 +30,7 @@ ACCEPTS: Final = 32
 """Connections to accept in one turn of the event loop, before it serves the others."""
 
 SWEPT: Final = 32
-"""The most slow connections to end in one turn."""
+"""The most slow connections to end in one turn of the event loop."""
 
 SWEEP_SECONDS: Final = 0.2
 """How often to look for connections that took too long."""

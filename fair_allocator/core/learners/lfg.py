@@ -16,7 +16,10 @@ from fair_allocator.core.learners.queues import Queues
 from fair_allocator.core.requests import Assignment
 
 MAX_ETA = 1e12
-"""With a larger eta, rounding of ``eta * index`` would hide the length of a queue."""
+"""The largest eta.
+
+With a larger eta, rounding of ``eta * index`` would hide the length of a queue.
+"""
 
 
 class LFG(Watcher):

@@ -16,7 +16,7 @@ _MARGIN: Final = 1e-14
 """More than the rounding error in the difference of two indices, which are each below 11."""
 
 _NOBODY: Final[set[int]] = set()
-"""Shared by all learners that have no changes to handle. Never add to it."""
+"""An empty set that all learners with no changes to handle share. Never add to it."""
 
 _UNKNOWN: Final = 2.0**52
 """A number above every index. An arm without rewards gets this number minus its pulls as index."""

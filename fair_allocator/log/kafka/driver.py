@@ -243,7 +243,10 @@ class Transactions(Protocol):
         """Begin a transaction."""
 
     def send(self, records: Sequence[Outgoing]) -> None:
-        """Send records without waiting. `end` waits for them, and fails if a record got lost."""
+        """Send records without waiting.
+
+        `write` waits for them; `end` fails if one of them got lost.
+        """
 
     def write(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
         """Write records, wait until each of them is written, and return their offsets.

@@ -250,7 +250,7 @@ class GroupReader:
     def _as_member(self) -> Iterator[None]:
         """Raise the client's errors as the driver's errors.
 
-        Tell two reasons for a lost place apart.
+        If the place in the group is lost, distinguish two reasons.
 
         Another process may have taken this instance's place in the group (a *rival*), or the client
         may have given the place up. A client gives it up if it hears nothing from the coordinator
