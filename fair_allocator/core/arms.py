@@ -146,7 +146,8 @@ class Arms:
     pending
         How many of the arm's assignments still wait for their reward.
     base, slope, unit
-        The integers of the arm's entitlement, as a line over its own clock (see above).
+        The integers of the arm's entitlement, ``(base + slope * own) / unit``, where `own` is its
+        own clock.
     missed
         The pool's clock minus the arm's own clock. It is negative if requests that named the arm
         moved its own clock ahead of the pool's clock. Not valid while the arm is `away`.

@@ -148,7 +148,7 @@ class Figures:
 
     @property
     def requests(self) -> str:
-        """What requests may ask for: "plain" is one arm of all; "any" is several, perhaps named."""
+        """What requests may ask for, as configured: "plain" or "any" (see `Pool`)."""
         return self._fairness.wish.requests
 
     @property

@@ -52,9 +52,9 @@ class Pool(Decisions):
     A *pull* is one request given to one arm. `entitled` is the number of pulls that an arm's quota
     gives it so far. After every request, ``floor(entitled) - pulls`` of every arm is at most
     ``guarantee.bound``, with any learner. If requests are "plain" (see below), an arm is entitled
-    to its quota times the number of requests so far. Otherwise, it is entitled to its quota times
-    the number of slots in the requests that it was eligible for. (A request that wants three arms
-    has three slots.)
+    to its quota times the number of requests so far. Otherwise, the arm is entitled to its quota
+    times the number of slots in the requests that it was eligible for. (A request that wants three
+    arms has three slots.)
 
     Parameters
     ----------

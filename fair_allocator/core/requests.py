@@ -22,7 +22,7 @@ CERTAIN: Final[float | None] = float(1)
 class RewardOutcome(Enum):
     """What a pool did with a reward or a decline.
 
-    It is true in a condition only if it was counted.
+    ``bool`` is True only for `COUNTED`.
     """
 
     COUNTED = "counted"
@@ -75,7 +75,7 @@ class Request:
 
 @mypyc_attr(acyclic=True)
 class Assignment:
-    """A pick: the arm that a request was given. The first pick of a request also has the others.
+    """The answer to a request: the arm that it was given, or the first of several arms.
 
     A pool keeps at least one of these objects for each request that it remembers, so the objects
     are small. They are never part of a reference cycle, so the garbage collector does not have to
@@ -95,7 +95,8 @@ class Assignment:
     repeat
         Whether this answer repeats an earlier one. Then `round` is that of the first answer.
     others
-        The other picks, if the request got several arms. Only the first pick has them.
+        The assignments of the other arms, if the request got several. Only the first assignment has
+        them.
     clock
         The time of the decision. The caller sets it, because a pool knows no time.
     later

@@ -27,7 +27,7 @@ class Rewards(Figures):
     def reward(
         self, request_id: str | Any, value: SupportsFloat | Any, arm: str | Any | None = None
     ) -> RewardOutcome:
-        """Count the reward of a request. The outcome is true in a condition only if it was counted.
+        """Count the reward of a request. ``bool`` of the result is True only if it was counted.
 
         `arm` is the arm that the reward is for. It is needed if the request was given to several
         arms.
@@ -85,7 +85,7 @@ class Rewards(Figures):
     ) -> RewardOutcome:
         """End an assignment that its arm declines.
 
-        The outcome is true in a condition if it was open.
+        ``bool`` of the result is True only if the assignment was still open.
 
         The pull still counts, because the arm had the request. `arm` and `hold` mean the same as in
         `expire`, but `arm` is needed if the request was given to several arms.

@@ -182,7 +182,7 @@ class TickEvent(_Published):
     until: Folded | None = None
     """If given, inputs below these offsets get the time `clock` if their timestamps are later.
 
-    Without this, a producer whose clock is ahead could make the requests of other producers expire
+    Otherwise a producer whose clock is ahead could make the requests of other producers expire
     early.
     """
 
