@@ -81,7 +81,7 @@ class Tournament:
         self._climb(contestant, x)
 
     def leave(self, contestant: int, x: int) -> None:
-        """Let a contestant take part no more."""
+        """Remove a contestant: it no longer takes part."""
         self._winner[self._leaves + contestant] = NOBODY
         self._climb(contestant, x)
 
@@ -250,7 +250,7 @@ class LineTournament:
         self._climb(contestant, x)
 
     def leave(self, contestant: int, x: float) -> None:
-        """Let a contestant take part no more."""
+        """Remove a contestant: it no longer takes part."""
         if contestant == self._reigning:
             self._reigning = self._last = NOBODY  # it is out of the tree already
             return

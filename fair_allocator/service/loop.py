@@ -424,7 +424,9 @@ class Service:
         )
 
     def _telling(self, partition: int) -> Progress:
-        """Return a function to call during a restore with its progress, which it logs and reports.
+        """Return a function that a restore calls with its progress.
+
+        The function logs and reports it.
 
         The function also makes the records in the log's intake durable, so that clients need not
         wait for the restore.

@@ -62,7 +62,10 @@ class OwnedPartition:
     reported: int = 0
 
     def restore(self, log: Log, settings: ServiceSettings, progress: Progress) -> Shard:
-        """Restore and return the shard, and let the log read its inputs from its offsets on."""
+        """Restore and return the shard.
+
+        The log then reads its inputs from the shard's offsets on.
+        """
         try:
             shard, snapshots = restore(
                 log,
@@ -105,9 +108,9 @@ class OwnedPartition:
         self.reported = len(table.damaged)
 
     def _check_offsets(self, log: Log, shard: Shard) -> None:
-        """Refuse to serve if somebody changed the committed offsets, which the journal then lacks.
+        """Refuse to serve if somebody changed the log's committed offsets by hand.
 
-        The journal has the offsets up to which its decisions go.
+        These then differ from the offsets in the journal.
         """
         said = log.committed(self.number).offsets
         wrong = {t: said[t] for t in INPUTS if t in said and said[t] != shard.offsets[t]}

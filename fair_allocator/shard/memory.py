@@ -118,12 +118,12 @@ def most_bytes(value_bytes: int, slots: int) -> int:
 
 
 def easy_bytes(limit: int, record_bytes: int) -> int:
-    """Return up to how many taken bytes there is surely room for any one more request.
+    """Return a number of bytes: while at most this many are taken, any one request has room.
 
     A pool has room for what is free of three quarters of the limit, minus what it already takes
-    (see `Memory.room`). Neither what is not free nor what the pool takes is more than what all
-    pools take together. So while `Memory.taken` is at most the result, the shard need not compute
-    the room of a pool.
+    (see `Memory.room`). The part that is not free is at most what all pools take together, and so
+    is what the pool takes. So while `Memory.taken` is at most the result, the shard need not
+    compute the room of a pool.
     """
     return (limit - limit // 4 - most_bytes(record_bytes, MAX_SLOTS)) // 2
 

@@ -39,7 +39,7 @@ class Bell:
         self._lock = threading.Lock()
 
     def listen(self, topics: Iterable[str]) -> Ear:
-        """Return an ear for these topics. Keep a reference to it, as the bell does not."""
+        """Return an ear for these topics. It works only while the caller keeps it."""
         ear = Ear(topics)
         with self._lock:
             self._ears.add(ear)
