@@ -13,8 +13,9 @@ The part `steady` sends 3,000 requests a second on 64 connections, whether or no
 answered, and measures how long each took from the time at which it was due.
 
 The part `beside` measures how many decisions a second the service makes for requests that are
-already in the log. Alternately, no request and 1,000 requests a second come over HTTP at the same
-time. The part `kafka` measures what a gateway adds to an answer on Kafka (see `http_kafka`).
+already in the log. It measures this alternately without HTTP, and while 1,000 requests a second
+come over HTTP. The part `kafka` measures what a gateway adds to an answer on Kafka (see
+`http_kafka`).
 """
 
 import argparse

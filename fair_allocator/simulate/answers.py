@@ -1,8 +1,8 @@
 """A real crowd: replay a file of graded answers with this package and with others.
 
 Each task is a request. Only the workers who really answered the task can take it. A picked worker
-earns 1 if the answer was right, otherwise 0. The tasks come in a random order. After all tasks,
-they come again in another random order.
+earns 1 if the answer was right, otherwise 0. The tasks come in a random order. After the last task,
+all tasks come again, in another random order.
 """
 
 import csv

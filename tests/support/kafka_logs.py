@@ -66,8 +66,7 @@ def await_ends(settings: KafkaSettings) -> None:
     """Wait until everything that was committed can be read.
 
     The broker answers a commit before the marker that ends the transaction is in every partition.
-    Until then, a reader of committed records does not see the committed records at the end of such
-    a partition.
+    Until then, a reader does not see the last committed records of such a partition.
     """
     admin, limit = driver("kafka", settings).admin(), deadline(ENDS_SECONDS)
     try:
