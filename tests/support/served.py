@@ -211,9 +211,9 @@ class Served:
 
 
 def memory_of(table: PoolTable) -> tuple[int, int, int]:
-    """Return the memory that requests take.
+    """Return the estimated memory: in all, of pools on demand, and of these without requests.
 
-    Retired pools are not counted, because they take less memory than after a restore.
+    A pool that was retired takes less than the same pool after a restore.
     """
     return table.memory.taken, table.memory.on_demand, table.memory.pools
 
