@@ -2,9 +2,9 @@
 
     python -m benchmarks.audit [--requests N] [--turns N]
 
-A service on a SQLite log decides the requests of 64 pools of 10 arms first, so the log has a record
-for each request and a few more. Then the command audits it, in turns with one process and with
-several. The seconds are those of the whole command, with its start of about a second.
+First a service on a SQLite log decides the requests of 64 pools of 10 arms. So the log has a record
+for each request, and a few more. Then the command audits the log, alternately with one process and
+with several. The seconds are those of the whole command, including its start of about a second.
 """
 
 import argparse
@@ -28,7 +28,7 @@ POOLS = 64
 
 
 def decided(path: Path, requests: int) -> int:
-    """Let a service decide so many requests; return how many records it published."""
+    """Let a service decide this number of requests; return how many records it published."""
     log = SqliteLog(path, PARTITIONS)
     service = Service(log, settings(10))
     log.open(service)
@@ -40,7 +40,7 @@ def decided(path: Path, requests: int) -> int:
 
 
 def audited(config: Path, jobs: int) -> tuple[float, float]:
-    """Audit the log; return the seconds, and the seconds of processor time."""
+    """Audit the log; return the seconds by the clock, and the seconds of processor time."""
     command = [sys.executable, "-m", "fair_allocator", "audit", "--json", "--jobs", str(jobs)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()

@@ -1,7 +1,7 @@
-"""One decision (select, count, reward) by our pool, and by libraries that one could use instead.
+"""Make one decision (select, count, reward) by our pool, or by a library with the same task.
 
-Every contestant starts after `t` rounds: arm i was pulled `pulls[i]` times, with mean `means[i]`,
-and every arm at least once. All get the same rewards.
+Every contestant starts in a state after `t` rounds: arm i was pulled `pulls[i]` times, at least
+once, with the mean `means[i]`. All get the same rewards.
 """
 
 import math
@@ -17,14 +17,18 @@ from benchmarks.timing import Steps
 from fair_allocator import Pool
 
 PRIME = 999_999_937
-"""Denominator of all quotas: with a round one, arms would be owed at once at round numbers."""
+"""The denominator of all quotas.
+
+With a round denominator, many arms would become owed in the same round.
+"""
 
 
 class Start:
-    """A place to start from: k arms with quotas around 1 / (2 k), after t rounds.
+    """The state to start from: k arms with quotas around 1 / (2 k), after t rounds.
 
-    All have had what they are entitled to, rounded up, and the last one the rest: quotas come
-    due one by one and take up to half of the rounds, and the learner has the others.
+    Every arm has had the pulls that it is entitled to, rounded up. The last arm has had all
+    remaining pulls. So the arms become owed one by one. Fairness takes up to half of the next
+    rounds, and the learner has the others.
     """
 
     def __init__(self, k: int, t: int) -> None:
@@ -54,7 +58,7 @@ def ours(start: Start, rule: str = "auto") -> Steps:
 
 
 def owed_together(k: int) -> Steps:
-    """Ours where all arms are owed in the same round, again and again."""
+    """Our pool in the state in which all arms become owed in the same round, again and again."""
     pool = Pool({f"arm-{i}": f"1/{k + 1}" for i in range(k)}, rule="max-deficit")
     return played(pool, cycle([0.5]))
 
@@ -71,7 +75,7 @@ def played(pool: Pool, rewards: Iterator[float]) -> Steps:
 
 
 def naive_numpy(start: Start) -> Steps:
-    """Fair-Learn over UCB1 as one writes it with numpy; floats decide."""
+    """The paper's rule over UCB1, written simply with numpy. Floats decide."""
     quotas = np.array([float(Fraction(quota)) for quota in start.quotas])
     pulls = np.array(start.pulls, dtype=np.float64)
     total = pulls * np.array(start.means)
@@ -93,7 +97,7 @@ def naive_numpy(start: Start) -> Steps:
 
 
 def naive_python(start: Start) -> Steps:
-    """The same in a plain loop."""
+    """The same as `naive_numpy`, in a plain Python loop."""
     k, quotas = start.k, [float(Fraction(quota)) for quota in start.quotas]
     pulls = list(start.pulls)
     total = [pulls * mean for pulls, mean in zip(start.pulls, start.means, strict=True)]
@@ -118,7 +122,10 @@ def naive_python(start: Start) -> Steps:
 
 
 def river(start: Start) -> Steps:
-    """river's UCB; it has no quotas, and can only be placed where each arm was pulled once."""
+    """The UCB of river.
+
+    It has no quotas, and starts in a state in which each arm was pulled once.
+    """
     from river.bandit import UCB
 
     policy: Any = UCB(delta=1.0, seed=1)
@@ -135,7 +142,7 @@ def river(start: Start) -> Steps:
 
 
 def mabwiser(start: Start) -> Steps:
-    """MABWiser's UCB1; it has no quotas, and can only be placed where each arm was pulled once."""
+    """The UCB1 of MABWiser. It has no quotas, and starts in a state with one pull of each arm."""
     from mabwiser.mab import MAB, LearningPolicy
 
     arms = list(range(start.k))

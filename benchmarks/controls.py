@@ -1,8 +1,9 @@
-"""What small controls cost: time, written bytes per byte read, and delays of the heartbeat.
+"""Measure what small controls cost: time, bytes written per byte read, and late heartbeats.
 
     python -m benchmarks.controls [--arms N ...] [--controls N]
 
-Sends controls of about 40 bytes to one pool on the embedded log in memory, and serves them.
+The benchmark sends controls of about 40 bytes to one pool on the embedded log in memory, and lets
+the service handle them.
 """
 
 import argparse

@@ -1,4 +1,6 @@
-"""Finds CROWD: from how many owed arms on the kinetic tournament is faster than comparing all.
+"""Find the number of owed arms from which a kinetic tournament beats comparing them all.
+
+The constant `CROWD` in `core/forcing.py` has this number.
 
 python -m benchmarks.crossover
 """

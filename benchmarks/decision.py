@@ -1,4 +1,4 @@
-"""The time of one decision beside other libraries, by number of arms and by rounds played.
+"""Compare the time of one decision with other libraries, by number of arms and rounds played.
 
 python -m benchmarks.decision [--quick] [--plot FILE]
 """

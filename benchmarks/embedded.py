@@ -1,14 +1,14 @@
-"""The service on the embedded log beside loops that only copy records, in one run.
+"""Compare the service on the embedded log with loops that only copy records, in one run.
 
     python -m benchmarks.embedded [--quick]
 
-All read the same requests and rewards from a SQLite log on this disk. They poll as many records at
-a time as the service does by default. After every poll they commit their output, with the offsets
-of the inputs. The copy loops do not parse records and have no state. One copies every record, and
-the other copies only the requests. The service commits an assignment for each request, which is
-several times as long as the request. It also commits a journal entry for each partition, with the
-rewards in it. The seconds are of the wall clock, and include the time of waiting for the disk. The
-processor time does not include it.
+The service and the loops read the same requests and rewards from a SQLite log on this disk. In a
+poll they read at most as many records as the service does by default. After every poll they commit
+their output and the offsets of the inputs. The copy loops do not parse records and have no state.
+One copies every record, and the other copies only the requests. The service commits an assignment
+for each request, which is several times as long as the request. It also commits a journal entry for
+each partition, with the rewards in it. The seconds are those of the clock, and include the time of
+waiting for the disk. The processor time does not include it.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def settings(arms: int) -> ServiceSettings:
 
 
 def feed(path: Path, first: int, count: int, pools: int) -> None:
-    """Append requests, and a reward for each, a thousand of either at a time."""
+    """Append requests and a reward for each, in batches of a thousand requests or rewards."""
     with SqliteClient(path, PARTITIONS) as client:
         for begin in range(first, first + count, FED):
             numbers = range(begin, min(begin + FED, first + count))
@@ -64,7 +64,9 @@ def _json(**fields: object) -> bytes:
 
 
 class Weighed(SqliteLog):
-    """Adds up the bytes of what is committed, snapshots included, trimmed or not."""
+    """A log that counts the bytes of all committed records, including snapshots and what is
+    trimmed.
+    """
 
     written = 0
 
@@ -86,7 +88,7 @@ class Weighed(SqliteLog):
 
 
 class Copying:
-    """Copies the records of some topics into the assignments, and reads all of them."""
+    """Reads all inputs, and copies the records of some topics to the assignments topic."""
 
     def __init__(self, log: Log, copied: Sequence[str]) -> None:
         self._log = log
@@ -117,7 +119,7 @@ class Copying:
 
 
 def drained(log: SqliteLog, path: Path, step: Callable[[], None]) -> float:
-    """Step until all inputs are committed; return the seconds it took."""
+    """Call `step` until all inputs are committed; return the seconds that it took."""
     with SqliteClient(path) as client:
         ends = {(t, p): client.end_offset(t, p) for t in INPUTS for p in range(PARTITIONS)}
     began = time.perf_counter()
@@ -128,7 +130,7 @@ def drained(log: SqliteLog, path: Path, step: Callable[[], None]) -> float:
 
 @dataclass
 class Contestant:
-    """One loop on a log of its own, and what it took, turn by turn."""
+    """One loop on its own log, and its times in every turn."""
 
     path: Path
     log: Weighed
@@ -183,7 +185,7 @@ def throughput(arms: int, pools: int, count: int, turns: int) -> list[list[objec
 
 
 def restoring(pools: int, opened: int, *, snapshot: bool) -> list[object]:
-    """Restore four shards from entries or from a snapshot; pools have ten arms."""
+    """Restore four shards from journal entries or from a snapshot. The pools have ten arms."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "log.db")
         log = SqliteLog(path, PARTITIONS)

@@ -1,4 +1,4 @@
-"""Processor time to fold a request with its rewards, for two builds, turn by turn in one run.
+"""Compare the processor time of folding (applying) a request and its rewards in two builds.
 
     python -m benchmarks.fold BUILD OTHER [--kinds plain named slots] [--turns 15]
 
@@ -8,9 +8,9 @@ A build is a folder into which a version was installed, such as `build/compiled`
 
 To compare with 0.1.0, check out commit c041346 elsewhere and install it in the same way. Each build
 runs in a process of its own (see `fold_work`). The shards are in memory: there is no log and no
-disk. The builds take turns, so that a busy machine slows down both. The table has microseconds, and
-their ratio: the median over the turns, with the least and the most. 0.1.0 knows only plain
-requests.
+disk. The builds take turns in one run, so that a busy machine slows down both. The table has the
+microseconds of each build and their ratio: the median over the turns, the least and the most. 0.1.0
+knows only plain requests.
 """
 
 import argparse
@@ -28,7 +28,7 @@ WORK = Path(__file__).with_name("fold_work.py")
 
 
 class Build:
-    """A process that folds with one build, a turn at a time."""
+    """A process that folds with one build, one turn after the other."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         paths = {"PYTHONPATH": str(folder.resolve()), "PYTHONSAFEPATH": "1"}

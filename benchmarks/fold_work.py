@@ -1,6 +1,7 @@
-"""Folds requests and rewards in memory, for `benchmarks.fold`, with the build it finds.
+"""Fold (apply) requests and rewards in memory, for `benchmarks.fold`.
 
-Run by its path, so that it imports the build that PYTHONPATH names and nothing beside it:
+Run this file by its path. It then imports the build that PYTHONPATH names, and not the package
+beside this folder:
 
     PYTHONPATH=build/compiled PYTHONSAFEPATH=1 python benchmarks/fold_work.py plain
 
@@ -29,7 +30,9 @@ COUNT, BATCH = 4_000, 500
 
 
 class Work:
-    """A shard in memory that is asked one kind of requests, and another one that follows it."""
+    """A shard in memory that gets one kind of requests, and another shard that replays its
+    journal.
+    """
 
     def __init__(self, kind: str) -> None:
         arms = {f"arm-{arm}": f"1/{2 * ARMS}" for arm in range(ARMS)}
@@ -68,7 +71,7 @@ class Work:
         return event
 
     def _fold(self, topic: str, events: list[dict[str, Any]]) -> tuple[float, list[Any]]:
-        """Fold events in one commit; return the seconds it took, and the outgoing records."""
+        """Fold events in one commit; return the seconds that it took, and the outgoing records."""
         first = self._next[topic]
         self._next[topic] += len(events)
         self._clock += 5

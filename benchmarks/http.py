@@ -1,19 +1,21 @@
-"""The HTTP API on the embedded log beside two simple applications, in one run.
+"""Compare the HTTP API on the embedded log with two simple applications, in one run.
 
     python -m benchmarks.http [--quick] [--only answers steady beside kafka] [--against FOLDER]
 
-Each server runs in a process of its own on loopback, and this process is the client. It measures
-with one connection and with 64. A connection sends its next request when it has the answer.
-`fair-allocator run` answers when request and assignment are on the disk. The two applications are
-in `http_rivals`. The client uses one of the cores; clients on other machines would not. With
-`--against`, only the answers of two versions of the package are compared, in turns.
+Each server runs in a separate process on this machine, and this process is the client. It measures
+with one connection and with 64. Each connection sends its next request when it has the answer to
+the last one. `fair-allocator run` answers when request and assignment are on the disk. The two
+applications are in `http_rivals`. The client uses one of this machine's cores; a client on another
+machine would not. With `--against`, only the answers of two versions of the package are compared,
+in turns.
 
 The part `steady` sends 3,000 requests a second on 64 connections, whether or not earlier ones are
 answered, and measures how long each took from the time at which it was due.
 
-The part `beside` measures how many decisions a second the service makes for requests that are in
-the log already, in turns alone and while 1,000 requests a second come over HTTP. The part `kafka`
-measures what a gateway adds to an answer on Kafka (see `http_kafka`).
+The part `beside` measures how many decisions a second the service makes for requests that are
+already in the log. It measures this alternately without HTTP, and while 1,000 requests a second
+come over HTTP. The part `kafka` measures what a gateway adds to an answer on Kafka (see
+`http_kafka`).
 """
 
 import argparse
@@ -45,10 +47,14 @@ PARTS = (0.5, 0.99, 0.999)
 API_RATE = 1_000.0
 STEADY_RATE = 3_000.0
 MANY = 800
-"""Connections beside the native path, where an answer takes as long as a batch of the service."""
+"""The connections of the part `beside`, in which an answer takes as long as a batch of the
+service."""
 
 API_PARTITION = partition_for(b"tasks", PARTITIONS)
-"""Of the pool that is asked over HTTP; the requests that are in the log already are elsewhere."""
+"""The partition of the pool that is asked over HTTP.
+
+The requests that are already in the log are on other partitions.
+"""
 
 CONFIGURATION = """
 [log]
@@ -73,13 +79,13 @@ class Server(NamedTuple):
     pid: int
 
     def processor_seconds(self) -> float:
-        """Return the processor time that it has used so far."""
+        """Return the processor time that the program has used so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2]
         user, system = fields.split()[11:13]
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def resident_bytes(self) -> int:
-        """Return the memory that it holds now."""
+        """Return how much memory the program holds now."""
         pages = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
@@ -90,8 +96,8 @@ def program(
 ) -> Iterator[Server]:
     """Run a program until the block ends.
 
-    `package` is a folder with another `fair_allocator`. `room` is how many connections our service
-    may have.
+    `package` is a folder with another version of `fair_allocator`. `room` is how many connections
+    our service accepts.
     """
     port = free_port()
     if name == "fair-allocator":
@@ -120,12 +126,12 @@ def program(
 
 
 def rank(took: list[float], part: float) -> float:
-    """Return the time within which this part of the answers came; `took` is in order."""
+    """Return the time within which this part of the answers came. `took` is sorted."""
     return took[min(len(took) - 1, int(part * len(took)))]
 
 
 def spread(values: Sequence[float], form: str) -> str:
-    """Return the median, the least and the most."""
+    """Return the median, the least and the most as a text."""
     middle, least, most = statistics.median(values), min(values), max(values)
     return f"{middle:{form}} ({least:{form}}-{most:{form}})"
 
@@ -147,7 +153,7 @@ def answered(name: str, connections: int, seconds: float, package: Path | None =
 
 
 def answers(seconds: float, turns: int) -> None:
-    """Measure all programs in turns; print the medians, and how far the turns are apart."""
+    """Measure all programs in turns; print the medians, and how much the turns differ."""
     programs = [(name, many) for many in CONNECTIONS for name in ("fair-allocator", *RIVALS)]
     found: dict[tuple[str, int], list[Answered]] = {each: [] for each in programs}
     for _ in range(turns):
@@ -168,7 +174,10 @@ def answers(seconds: float, turns: int) -> None:
 
 
 def turns(other: Path, seconds: float, count: int) -> None:
-    """Compare another version with this one, both in turns: it, this, and the median ratio."""
+    """Compare another version with this one in turns.
+
+    Print the times of both and the median ratio.
+    """
     for connections in CONNECTIONS:
         pairs = [
             [answered("fair-allocator", connections, seconds, package) for package in (other, None)]
@@ -232,14 +241,14 @@ def _event(request_id: str, pool: str) -> bytes:
 
 
 def decided(folder: Path) -> int:
-    """Return how many requests that are not asked over HTTP were decided."""
+    """Return how many requests were decided that did not come over HTTP."""
     with SqliteClient(folder / "log.db") as client:
         others = [partition for partition in range(PARTITIONS) if partition != API_PARTITION]
         return sum(client.end_offset("assignments", partition) for partition in others)
 
 
 async def paced(port: int, rate: float, seconds: float, connections: int = MANY) -> list[float]:
-    """Ask so many times a second; return the times of all answers, those after the end too."""
+    """Ask `rate` times a second; return how long each answer took, including late ones."""
     client = Paced(port, connections)
     await client.connect()
     began, asked = time.perf_counter(), 0
@@ -254,7 +263,7 @@ async def paced(port: int, rate: float, seconds: float, connections: int = MANY)
 
 
 class Window(NamedTuple):
-    """Some seconds of the service's life: decisions of requests in the log, and HTTP's answers."""
+    """What the service did in some seconds: decisions of requests in the log, and HTTP answers."""
 
     seconds: float
     decided: int
@@ -262,7 +271,7 @@ class Window(NamedTuple):
 
     @property
     def speed(self) -> float:
-        """How many decisions a second there were of requests in the log."""
+        """How many requests in the log were decided per second."""
         return self.decided / self.seconds
 
 
@@ -291,7 +300,7 @@ def beside(seconds: float, turns: int, requests: int) -> None:
 
 
 def window(folder: Path, port: int | None, seconds: float) -> Window:
-    """Let the service decide for so long; with a port, ask it over HTTP meanwhile."""
+    """Let the service decide for some seconds. If there is a port, also ask it over HTTP."""
     before, began = decided(folder), time.perf_counter()
     if port is None:
         time.sleep(seconds)

@@ -1,4 +1,4 @@
-"""A client for the benchmarks of HTTP: it does little, since it takes a core from the server."""
+"""A client for the HTTP benchmarks. It is simple, because it takes a core from the server."""
 
 import asyncio
 import socket
@@ -32,7 +32,7 @@ def wait_for(method: str, url: str) -> None:
 
 
 class Connection(asyncio.Protocol):
-    """Sends one request at a time; `done` is done when it is answered."""
+    """Sends one request at a time. The future `done` is done when the request is answered."""
 
     def __init__(self) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -71,7 +71,7 @@ class Connection(asyncio.Protocol):
 async def ask_in_turn(
     port: int, connections: int, seconds: float, name: str
 ) -> tuple[float, list[float]]:
-    """Ask again when answered; return answers per second, and the sorted times of all of them."""
+    """Ask again after each answer; return the answers per second, and the sorted times of all."""
     loop, numbers, took = asyncio.get_running_loop(), count(), list[float]()
     until = time.perf_counter() + seconds
 
@@ -89,11 +89,11 @@ async def ask_in_turn(
 
 
 class Paced:
-    """Sends requests at a steady pace on many connections, whether or not others are answered."""
+    """Sends requests at a steady pace on many connections, without waiting for earlier answers."""
 
     def __init__(self, port: int, connections: int) -> None:
         self.took: list[float] = []
-        """Seconds from the time at which a request was due to its answer."""
+        """For each request, the seconds from the time at which it was due until its answer."""
         self._port = port
         self._connections = connections
         self._free = asyncio.Queue[Connection]()
@@ -106,7 +106,7 @@ class Paced:
             self._free.put_nowait(connection)
 
     def send(self, due: float | None, path: bytes, body: bytes) -> None:
-        """Send a request as soon as a connection is free; without `due` it is not timed."""
+        """Send a request as soon as a connection is free. If `due` is None, it is not timed."""
         task = asyncio.get_running_loop().create_task(self._send(due, path, body))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -120,5 +120,5 @@ class Paced:
         self._free.put_nowait(connection)
 
     async def finish(self) -> None:
-        """Wait until all are answered."""
+        """Wait until all requests are answered."""
         await asyncio.gather(*self._tasks)

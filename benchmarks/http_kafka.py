@@ -1,9 +1,10 @@
-"""What a gateway adds to the time of an answer on Kafka: the same load natively and over HTTP.
+"""Measure what a gateway adds to the time of an answer on Kafka.
 
-One service and one gateway run on one broker. In each turn the same requests are made twice, at the
-same pace, each with a reward some time later: appended to the topics and seen in the assignments,
-and asked of the gateway. The second one less the first is what HTTP adds. They come one by one, and
-in bursts: a native client appends a burst at once, and a gateway may get it in two parts.
+One service and one gateway run on one broker. In each turn the same requests are sent twice, at the
+same pace, each with a reward some time later. The first time, a client of the log appends them to
+the topics and sees the answers in the assignments (*native*). The second time, they are sent to the
+gateway. The difference is what HTTP adds. The requests come one by one, or in bursts. The native
+client appends a burst at once. The gateway may get a burst in two parts.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from tests.support.broker.choice import private_broker
 from tests.support.broker.java import FOR_LONG
 
 PER_SECOND = 100
-"""A pace at which service, gateway, broker and client have room on two cores."""
+"""Requests per second: a pace that service, gateway, broker and client can keep up on two cores."""
 
 CONNECTIONS = 64
 BURSTS = (1, 5)
@@ -34,7 +35,7 @@ BURSTS = (1, 5)
 
 @contextmanager
 def gateway(house: House, settings: KafkaSettings) -> Iterator[int]:
-    """Run a gateway until the block ends; yields its port."""
+    """Run a gateway until the block ends; yield its port."""
     port, file = free_port(), house.folder / "gateway.toml"
     text = house.configured(settings).read_text()
     file.write_text(text.replace('port = "none"', f"port = {port}"))
@@ -48,7 +49,7 @@ def gateway(house: House, settings: KafkaSettings) -> Iterator[int]:
 
 
 async def over_http(port: int, first: int, seconds: float, burst: int) -> Measured:
-    """Ask for so long, with rewards some time after the requests."""
+    """Send requests over HTTP for some seconds, with rewards some time after them."""
     client = Paced(port, CONNECTIONS)
     await client.connect()
     began = time.perf_counter()
@@ -69,7 +70,7 @@ def _call(topic: str, number: int) -> tuple[bytes, bytes]:
 
 
 def compare(client: str, seconds: float, turns: int) -> list[list[object]]:
-    """Return p50 and p99 of both, and how much HTTP adds, over the turns."""
+    """Return p50 and p99 of both ways over the turns, and how much HTTP adds."""
     rows: list[list[object]] = [[f"{client}, {PER_SECOND}/s", "p50 ms", "p99 ms", "added at p50"]]
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,

@@ -1,4 +1,4 @@
-"""A simple application that one might write instead of the service. It chooses by UCB1.
+"""A simple application that a team might write instead of using the service. It chooses by UCB1.
 
     python -m benchmarks.http_rivals memory|sqlite PORT FILE
 

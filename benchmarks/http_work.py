@@ -1,10 +1,10 @@
-"""The server's own work for a request of the API, without sockets, threads and log.
+"""Measure the server's own work for a request of the API, without sockets, threads and log.
 
     python -m benchmarks.http_work
 
-Requests are fed to connections whose transports only count. Each one is answered at once, as if its
-record had been appended and decided. To compare two versions, run this in both, in turns. The least
-time tells most on a busy machine.
+Requests are passed to connections whose transports only count answers. Each request is answered at
+once, as if its record had been appended and decided. To compare two versions, run this alternately
+in both. On a busy machine, compare the least times.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from fair_allocator.web.crowd import Crowd
 
 CONNECTIONS, BLOCKS, ROUNDS = 16, 300, 2
 TURNS = 8
-"""Turns of the event loop in which a request is surely answered."""
+"""After this many turns of the event loop, a request is surely answered."""
 
 DECIDED = (
     '{{"type":"assignment","pool":"tasks","request_id":"r{0}","arm":"ann","round":{0},"epoch":1,'
@@ -51,11 +51,11 @@ class Wire(asyncio.Transport):
         return False
 
     def resume_reading(self) -> None:
-        """Do nothing: it never stopped."""
+        """Do nothing, because reading never stops."""
 
 
 class Decided:
-    """A line whose requests are decided as they are submitted."""
+    """A line (see `front.line`) that decides every request at once."""
 
     cannot_append = cannot_hear = ""
     is_alive = True
@@ -92,7 +92,7 @@ def front_without_log() -> Front:
 
 
 async def measure() -> list[float]:
-    """Return microseconds a request, one number for each block."""
+    """Return the microseconds of a request, one number for each block of requests."""
     bounds, access = Bounds(), Access()
     app = Application([front_without_log().part], access, bounds)
     config = Config(

@@ -1,10 +1,11 @@
-"""What the most expensive inputs cost that we could think of: milliseconds of processor time.
+"""Measure the processor time, in milliseconds, of the most expensive inputs that we know.
 
     python -m benchmarks.inputs
 
 Each input is as large as `limits.record_bytes` allows by default, or as one HTTP body may be. The
-first table has what a shard takes to fold it, for a pool with 10 arms or with more. The second has
-what the server's thread takes to read a body; it answers nobody else meanwhile.
+first table shows how long a shard takes to fold (apply) the input, for a pool with 10 arms or more.
+The second table shows how long the server's thread takes to read a body. During this time, it
+answers no other client.
 """
 
 import itertools
@@ -33,7 +34,7 @@ def names(count: int) -> list[str]:
 
 
 def fields(count: int, of: str = "{}") -> dict[str, int]:
-    """Return unknown fields that are all different."""
+    """Return `count` unknown fields with different names."""
     return {of.format(name): 0 for name in names(count)}
 
 

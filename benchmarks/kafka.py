@@ -1,20 +1,21 @@
-"""The service on Kafka beside bare transactional loops with the same client, in one run.
+"""Compare the service on Kafka with bare transactional loops with the same client, in one run.
 
     python -m benchmarks.kafka [--client confluent] [--quick] [--only throughput ...]
     python -m benchmarks.kafka --delivery exactly_once at_least_once --only latency
     python -m benchmarks.kafka --quix .venv/quix/bin/python
     python -m benchmarks.kafka --client confluent --only throughput --requests 200000 --turns 5
 
-Measures throughput and end-to-end latency. Two bare loops are measured beside the service: one does
-the same job by hand, and one only copies (see `kafka_bare`). Kafka Streams is measured too, if Java
-and Maven are installed. So is Quix Streams, if `--quix` names an interpreter that has it (see
-`kafka_peers`). If several modes of delivery are named, their throughput and latency are measured in
-turns. The time to restore a shard with many open requests is measured for the first mode only.
+The benchmark measures throughput and end-to-end latency. Two bare loops are measured beside the
+service: one does the same job by hand, and one only copies (see `kafka_bare`). Kafka Streams is
+measured too, if Java and Maven are installed. So is Quix Streams, if `--quix` names an interpreter
+that has it (see `kafka_peers`). If several modes of delivery are named, their throughput and
+latency are measured in turns. The time to restore a shard with many open requests is measured for
+the first mode only.
 
-Java compiles while it runs, so Kafka Streams gets faster over the first some 100,000 records. A
+Java compiles while it runs, so Kafka Streams gets faster during its first few 100,000 records. A
 comparison with it needs long turns (`--requests`).
 
-The benchmark starts a broker of its own. `benchmarks.observe` measures what watching costs.
+The benchmark starts its own broker.
 """
 
 import argparse
@@ -72,14 +73,14 @@ def service_settings(partitions: int) -> ServiceSettings:
 
 @dataclass
 class House:
-    """A broker, and logs with names of their own on it."""
+    """A broker, with logs that have different names."""
 
     client: str
     deliveries: Sequence[str]
     servers: str
     folder: Path
     peers: Mapping[str, PeerProgram] = field(default_factory=dict)
-    """Programs of others that do the same job, by name."""
+    """Other stream processors that do the same job, by name."""
 
     def log(
         self, name: str, partitions: int = PARTITIONS, delivery: str | None = None
@@ -106,7 +107,7 @@ class House:
 
 
 class Ours:
-    """The service, stepped by hand."""
+    """The service. The benchmark calls its steps."""
 
     def __init__(self, house: House, settings: KafkaSettings, partitions: int = PARTITIONS) -> None:
         self.log = KafkaLog(driver(house.client, settings), settings)
@@ -126,7 +127,7 @@ class Ours:
 
 
 def drained(step: Step, count: int) -> float:
-    """Step until so many records are dealt with; return the seconds it took."""
+    """Call `step` until `count` records are handled; return the seconds that it took."""
     began = time.perf_counter()
     while count > 0:
         count -= step()
@@ -167,9 +168,11 @@ def throughput(house: House, count: int, turns: int) -> list[list[object]]:
 def _speeds(
     house: House, steps: Mapping[str, tuple[KafkaSettings, Step]], count: int, turns: int
 ) -> dict[str, list[float]]:
-    """Return requests a second of each, turn by turn, all of a turn being there when it begins.
+    """Return the requests per second of each contestant in each turn.
 
-    Rewards are for the requests of the turn before, as those are that came after an answer.
+    All requests of a turn are in the log when the turn begins.
+
+    Rewards are for the requests of the turn before, because rewards come after answers.
     """
     speeds: dict[str, list[float]] = {name: [] for name in steps}
     for turn in range(turns + 1):  # the first one makes pools and connections, and is not counted
@@ -249,7 +252,7 @@ def latency(house: House, per_second: int, seconds: float, turns: int) -> list[l
 
 
 def spread(values: list[float], digits: int = 1) -> str:
-    """Show the median over the turns, the least and the most."""
+    """Return the median over the turns, the least and the most as a text."""
     median, least, most = statistics.median(values), min(values), max(values)
     return f"{median:.{digits}f} ({least:.{digits}f} to {most:.{digits}f})"
 

@@ -1,14 +1,14 @@
-"""A bare transactional loop that does a job of `kafka_jobs`, for comparison with the service.
+"""Run a bare transactional loop with a job of `kafka_jobs`, to compare it with the service.
 
     python -m benchmarks.kafka_bare kafka "by hand" SERVERS PREFIX      until it is ended
 
-The loop could be deployed, and works exactly once. It reads requests and rewards as a member of the
-group, at most as many records at a time as the service does by default. Each such batch is one
-transaction. It has an answer for every request, one changelog record for every partition of the
-batch, and the group's positions. The changelog also has the rewards, because they change the state.
-All replicas must acknowledge all records, or the transaction fails. The client's settings that
-decide speed (fetch sizes, waits and queues, linger, back-off, batch size) are those of the service.
-The loop does not recover from failures.
+The loop works exactly once, and could be used in production. It reads requests and rewards as a
+member of the group. In a batch it reads at most as many records as the service does by default.
+Each batch is one transaction. The transaction has an answer for every request, one changelog record
+for every partition of the batch, and the group's positions. The changelog also has the rewards,
+because they change the state. All replicas must acknowledge all records, or the transaction fails.
+The client's settings that decide speed (fetch sizes, waits and queues, linger, back-off, batch
+size) are those of the service. The loop does not recover from failures.
 """
 
 import sys
@@ -22,7 +22,7 @@ BATCH = ServiceSettings().batch_records
 INPUTS = ("requests", "rewards")
 
 Step = Callable[[], int]
-"""Deals with what there is; returns how many records that were."""
+"""Handles the records that are there, and returns how many there were."""
 
 
 def bare_kafka_python(job: Job, servers: str, prefix: str) -> Step:
@@ -43,7 +43,7 @@ def bare_kafka_python(job: Job, servers: str, prefix: str) -> Step:
         partition_assignment_strategy=[RangePartitionAssignor],
     )
     topics = [prefix + topic for topic in INPUTS]
-    for topic in topics:  # else it finds them changed, joins a second time, and may hang in it
+    for topic in topics:  # otherwise it believes that they changed, joins again, and may hang
         consumer.partitions_for_topic(topic)
     consumer.subscribe(topics)
     consumer.topics()
@@ -154,7 +154,7 @@ def bare_confluent(job: Job, servers: str, prefix: str) -> Step:
                 job.reward(partition, message.value())
         for partition, change in job.changes():
             producer.produce(changelog, change, b"entry", partition)
-        producer.flush()  # of a record that was not written, the commit tells
+        producer.flush()  # if a record was not written, the commit fails
         producer.send_offsets_to_transaction(
             [TopicPartition(topic, partition, end) for (topic, partition), end in ends.items()],
             consumer.consumer_group_metadata(),

@@ -18,7 +18,7 @@ def event(topic: str, number: int) -> Incoming:
 
 
 def feed(sender: KafkaClient, first: int, count: int, *topics: str) -> None:
-    """Append requests, and a reward for each, a thousand of either at a time."""
+    """Append requests and a reward for each, in batches of a thousand requests or rewards."""
     for begin in range(first, first + count, FED):
         for topic in topics:
             sender.append_many(event(topic, n) for n in range(begin, begin + FED))

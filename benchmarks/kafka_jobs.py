@@ -1,10 +1,10 @@
-"""What a bare loop does with the records that it reads: the same job by hand, or only copying.
+"""The jobs of a bare loop on Kafka: the service's job written by hand, or only copying.
 
-`ByHand` is what one would write instead of using the service. It reads JSON, and decides with the
-paper's algorithm over UCB1, with integers for the quotas. It counts each reward for the arm of its
-request. The reward may be read before its request, because it is in another topic. Every change is
-in the changelog, from which the state could be restored. The code is plain Python, while ours is
-compiled. It lacks what a service needs:
+`ByHand` is what a team would write instead of using the service. It reads JSON, and decides with
+the paper's algorithm over UCB1, with integers for the quotas. It counts each reward for the arm of
+its request. A reward may be read before its request, because it is in another topic. Every change
+is in the changelog, from which the state could be restored. The code is plain Python, while the
+code of the service is compiled. It lacks what a service needs:
 
 - A repeated request id gets a new answer.
 - A request without a reward stays open for ever.
@@ -12,8 +12,8 @@ compiled. It lacks what a service needs:
 - All pools have the same arms, and quotas cannot change.
 - An answer says too little for an audit.
 
-`Copying` parses nothing, decides nothing and has no state. Its answers and changelog are as long as
-ours. It shows the speed limit of the client and the broker.
+`Copying` parses nothing, decides nothing and has no state. Its answers and its changelog are as
+long as those of the service. It shows how fast client and broker can be at most.
 """
 
 from collections import Counter, defaultdict
@@ -23,28 +23,31 @@ from typing import Any, Protocol
 
 ARMS = 10
 QUOTAS, OF = [1] * ARMS, 2 * ARMS
-"""The minimum shares are QUOTAS / OF, with one denominator for all."""
+"""The minimum shares are QUOTAS / OF, with one denominator for all arms."""
 
 ANSWER = b"x" * 214
 CHANGES = b"x" * 34
-"""Of the changelog, for each record: what an assignment and a journal entry were seen to take."""
+"""What `Copying` writes to the changelog for each record.
+
+It is as long as the service's journal takes for a record.
+"""
 
 
 class Job(Protocol):
-    """Takes in one record after the other."""
+    """Handles one record after the other."""
 
     def request(self, partition: int, value: bytes) -> bytes:
         """Return the answer to a request."""
 
     def reward(self, partition: int, value: bytes) -> None:
-        """Take a reward in."""
+        """Handle a reward."""
 
     def changes(self) -> Iterable[tuple[int, bytes]]:
         """Return for each partition what has changed since the last time."""
 
 
 class Copying:
-    """No job at all."""
+    """Answers without deciding anything."""
 
     def __init__(self) -> None:
         self._changed: Counter[int] = Counter()
@@ -62,7 +65,9 @@ class Copying:
 
 
 class Pool:
-    """Ten arms, the arm of each request that awaits a reward, and rewards read before a request."""
+    """Ten arms, with the requests that wait for a reward, and rewards that came before a
+    request.
+    """
 
     __slots__ = ("early", "open", "pulls", "rounds", "seen", "sums")
 
@@ -75,7 +80,7 @@ class Pool:
         self.early: dict[str, float] = {}
 
     def picked(self) -> tuple[int, str]:
-        """Return the arm that lacks most of its share, if any, or UCB1's; count it."""
+        """Return the arm that is owed most, or otherwise the choice of UCB1; count the pull."""
         rounds, seen = self.rounds, self.seen
         lacking = [quota * rounds - OF * n for quota, n in zip(QUOTAS, self.pulls, strict=True)]
         most = max(lacking)
@@ -100,7 +105,7 @@ class Pool:
 
 
 class ByHand:
-    """The same job."""
+    """Does the service's job: fair choices over UCB1."""
 
     def __init__(self) -> None:
         from orjson import dumps, loads
@@ -141,7 +146,9 @@ class ByHand:
             pool.early[request_id] = reward
 
     def unrewarded(self) -> int:
-        """Return how many requests and rewards have not found each other."""
+        """Return how many requests have no reward yet, plus how many rewards have no request
+        yet.
+        """
         return sum(len(pool.open) + len(pool.early) for pool in self._pools.values())
 
     def changes(self) -> Iterable[tuple[int, bytes]]:

@@ -1,4 +1,4 @@
-"""Latency: sends requests at a steady pace, and notes when a reader sees the committed answers."""
+"""Measure latency: send requests at a steady pace, and note when a reader sees their answers."""
 
 import threading
 import time
@@ -15,17 +15,20 @@ BATCHES = 100
 """How many batches a second the sender sends, unless the caller says how many come at once."""
 
 WARM = 0.25
-"""The share of answers at the beginning that is not counted."""
+"""The part of the answers, at the beginning, that is not counted."""
 
 REWARD_LAG = 200
-"""Requests between one and its reward; many more if there are many requests a second."""
+"""How many requests come between a request and its reward.
+
+More if there are many requests a second.
+"""
 
 Event = Callable[[str, int], Incoming]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Milliseconds from a request's timestamp until its answer was seen, in order."""
+    """The milliseconds from each request's timestamp until its answer was seen, sorted."""
 
     times: list[float]
 
@@ -66,7 +69,7 @@ def measured(
     first: int = 0,
     burst: int | None = None,
 ) -> Measured:
-    """Send requests for so long, `burst` at once, rewards some time after them; await the answers.
+    """Send requests for some seconds, `burst` at once, and later their rewards; await the answers.
 
     Without `burst`, the sender sends `BATCHES` batches a second.
     The answers of a partition come in the order of its requests, whatever they say.
@@ -92,7 +95,7 @@ def measured(
     times: list[float] = []
     seen = dict.fromkeys(sent, 0)
     with _following(settings, sender.partitions) as consumer:
-        consumer.poll(1.0)  # it is there before the first request
+        consumer.poll(1.0)  # so that it is connected before the first request
         thread = threading.Thread(target=send, daemon=True)
         thread.start()
         deadline = time.monotonic() + seconds + 60
@@ -103,7 +106,7 @@ def measured(
             partition = message.partition()
             at, seen[partition] = seen[partition], seen[partition] + 1
             while at >= len(sent[partition]):
-                time.sleep(0.0005)  # answered before the sender has noted its place
+                time.sleep(0.0005)  # the answer came before the sender noted the request's offset
             times.append((time.time() - sent[partition][at]) * 1000)
         done.set()
         thread.join()

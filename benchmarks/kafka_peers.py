@@ -1,7 +1,8 @@
-"""Other stream processors for comparison with the service, each in a process of its own.
+"""Run other stream processors in separate processes, to compare them with the service.
 
 Kafka Streams (`streams/FairStreams.java`) and Quix Streams (`kafka_quix`) do the same job, as far
-as they can. Each is suspended after its turn, because it would poll during the turns of others.
+as they can. Each process is suspended after its turn, because it would go on polling during the
+turns of the others.
 """
 
 import shutil
@@ -34,15 +35,15 @@ _HERE: Final = Path(__file__).parent
 
 @dataclass(frozen=True)
 class PeerProgram:
-    """How to start a peer; it joins the group that is named after it."""
+    """How to start another stream processor. Its consumer group has its name."""
 
     name: str
     command: Callable[[str, str], list[str]]
-    """Returns the command for these servers and this prefix of the topics."""
+    """Returns the command, given the servers and the prefix of the topics."""
 
 
 def programs(quix: Path | None, folder: Path) -> dict[str, PeerProgram]:
-    """Return the peers that there are here; say how to get the others."""
+    """Return the stream processors that are installed here; print how to get the others."""
     found: dict[str, PeerProgram] = {}
     try:
         found[STREAMS] = PeerProgram(STREAMS, _streams(folder))
@@ -80,7 +81,7 @@ def _streams(folder: Path) -> Callable[[str, str], list[str]]:
 
 @dataclass
 class Peer:
-    """A peer at work."""
+    """Another stream processor that is running."""
 
     name: str
     process: "subprocess.Popen[bytes]"
@@ -90,7 +91,7 @@ class Peer:
     _done: int = 0
 
     def step(self) -> int:
-        """Let it commit all there is, then suspend it; return how many records that were."""
+        """Let it commit all records in the inputs, then suspend it; return how many there were."""
         end: int = sum(self.positions.get_watermark_offsets(place)[1] for place in self.places)
 
         def committed() -> bool:
@@ -110,7 +111,7 @@ class Peer:
 
 @contextmanager
 def suspended(program: PeerProgram, house: "House", settings: KafkaSettings) -> Iterator[Peer]:
-    """Yield a peer when it has started and dealt with a first feed."""
+    """Yield a stream processor that has started and has handled some first records."""
     said = house.folder / f"{settings.group}.log"
     servers, prefix = house.servers, settings.topic_prefix
     group = {"bootstrap.servers": servers, "group.id": f"{prefix}{program.name}"}
@@ -126,4 +127,4 @@ def suspended(program: PeerProgram, house: "House", settings: KafkaSettings) -> 
             peer.step()
             yield peer
         finally:
-            peer.resume()  # else it does not hear that it is to end
+            peer.resume()  # otherwise it would not receive the signal to end

@@ -1,15 +1,16 @@
-"""Quix Streams at the same job, as far as it can do it, for comparison with the service.
+"""Do the service's job with Quix Streams, as far as possible, to compare the two.
 
     PYTHON benchmarks/kafka_quix.py SERVERS PREFIX      until it is ended
 
-Quix Streams cannot be installed beside our client. So PYTHON belongs to an environment of its own
-(`make quix`), and this file imports nothing of ours.
+Quix Streams cannot be installed together with our client library. So PYTHON is the interpreter of a
+separate environment (`make quix`), and this file imports nothing of our package.
 
-The program works exactly once. It joins requests and rewards to one stream in the order of their
-times. In Quix Streams, two topics can share a state only in this way. It answers every request with
-one of ten arms by UCB1. One transaction has the answers, the positions and the changelog of the
-state. The state of a pool has the pulls, the sums of rewards, and the arm of every open request. It
-is in RocksDB, in the folder `state` of the working directory. An answer is as long as ours.
+The program works exactly once. It merges requests and rewards into one stream, in the order of
+their times, because only in this way can two topics share a state in Quix Streams. It answers every
+request with one of ten arms, chosen by UCB1. One transaction has the answers, the positions and the
+changelog of the state. The state of a pool has the pulls, the sums of rewards, and the arm of every
+open request. The state is in RocksDB, in the folder `state` of the working directory. An answer is
+as long as an answer of the service.
 
 It does less than the service:
 
@@ -44,7 +45,7 @@ def ucb1(pulls: list[int], sums: list[float]) -> int:
 
 
 def dealt_with(event: dict[str, Any], state: State) -> list[dict[str, Any]]:
-    """Fold a request or a reward into the state of its pool; return the answers there are."""
+    """Apply a request or a reward to the state of its pool; return the answers to send."""
     request = event["request_id"]
     pulls, sums = state.get("arms") or ([0] * ARMS, [0.0] * ARMS)
     if "value" in event:
@@ -82,7 +83,7 @@ def main(servers: str, prefix: str) -> None:
         consumer_extra_config={
             "fetch.wait.max.ms": 100,
             "max.partition.fetch.bytes": 2**19,
-            "session.timeout.ms": 120_000,  # it is suspended in the turns of others
+            "session.timeout.ms": 120_000,  # long, as it is suspended while others have their turns
         },
         producer_extra_config={
             "linger.ms": 5,

@@ -1,16 +1,16 @@
-"""What UCB1's bonus should count when rewards come late or never: three counts side by side.
+"""Compare three ways to count in UCB1's bonus, if rewards come late or never.
 
     python -m benchmarks.late_rewards [--runs N] [--rounds N]
 
 The index of an arm is ``mean + sqrt(2 ln t / n)``. For `n` there are three possible counts: the
 rewards that were observed, those that were observed or are still pending, and all pulls of the arm.
-The learner of this package uses the second one. Each count plays the same runs, with the same
-rewards and the same delays. Printed is the regret: the reward lost, compared with always pulling
-the best arm. There are no quotas, so only the learner decides.
+The learner of this package uses the second count. Each count plays the same runs, with the same
+rewards and the same delays. The program prints the regret: the reward lost, compared with always
+pulling the best arm. There are no quotas, so only the learner decides.
 
 There are three cases. In two of them every reward comes, but late: after `DELAY` rounds, or all
-together every `DELAY` rounds. In the third one, rewards come after `SHORT` rounds, but most rewards
-of the best arm are lost, and their assignments expire after `TIMEOUT` rounds.
+together every `DELAY` rounds. In the third case, rewards come after `SHORT` rounds. But most
+rewards of the best arm are lost, and their assignments expire after `TIMEOUT` rounds.
 """
 
 import argparse
@@ -51,7 +51,7 @@ CASES: Final[dict[str, tuple[Arrival, float]]] = {
 
 
 class Counting(Learner):
-    """UCB1 with another count."""
+    """UCB1 with a given count for `n`."""
 
     name = "counting"
 
@@ -73,7 +73,7 @@ class Counting(Learner):
 def regret(
     count: Callable[[Arms, int], int], arrival: Arrival, lost: float, rounds: int, seed: int
 ) -> float:
-    """Play one run; return the reward lost, by the means of the arms."""
+    """Play one run; return the expected reward that was lost."""
     random = Random(seed)
     pool = Pool(dict.fromkeys(map(str, range(len(MEANS))), 0), learner=Counting(count), rule="none")
     due: dict[int, list[tuple[str, float | None]]] = defaultdict(list)

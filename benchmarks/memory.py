@@ -1,4 +1,4 @@
-"""The memory of an arm, of a pool, of an open request, of a pool that is watched, and of an attack.
+"""Measure the memory of an arm, a pool, an open request, a watched pool, and an attack.
 
 python -m benchmarks.memory
 python -m benchmarks.memory attacks
@@ -30,7 +30,7 @@ REQUESTS = 5
 WATCHED = 5_000
 LOOKS = 4
 LIMIT = 161_000_000
-"""The limit of memory that each of four partitions has in a container of 1 GiB."""
+"""The limit of memory, in bytes, that each of four partitions gets in a container of 1 GiB."""
 ATTACKS = 100_000
 BATCH = 1_000
 
@@ -55,7 +55,7 @@ def played(k: int, rule: str, rounds: int) -> Pool:
 
 
 def served(count: int, *, retired: bool, requests: int = REQUESTS) -> Shard:
-    """Return a shard that has made pools on demand, and forgot what it published."""
+    """Return a shard that has made pools on demand. Its outgoing records are dropped."""
     shard = Shard(0, _settings(10, retire_after=1))
     for first in range(0, count, BATCH):
         names = [f"user-{number}" for number in range(first, min(first + BATCH, count))]
@@ -69,7 +69,7 @@ def served(count: int, *, retired: bool, requests: int = REQUESTS) -> Shard:
 
 
 def _settings(arms: int, **more: Any) -> ShardSettings:
-    """Return the settings of a shard with a template of so many arms."""
+    """Return the settings of a shard whose template has this number of arms."""
     shares = {f"arm-{i}": f"1/{2 * arms}" for i in range(arms)}
     template = {"arms": shares, "reward_timeout": 60.0}
     return ShardSettings(partitioner="none", template=template, template_fingerprint="x", **more)
@@ -119,7 +119,7 @@ def main() -> None:
 
 
 def attacks() -> None:
-    """Print by how much a shard grows by requests that are meant to fill the memory."""
+    """Print by how much a shard grows if an attacker sends requests to fill its memory."""
     rows: list[list[object]] = [[f"{ATTACKS:,} requests", "no limit, MB", "limited, MB", "counted"]]
     for how in ("long-ids", "pools"):
         free, _ = map(int, ran(f"{how}-unlimited").split())
@@ -129,7 +129,7 @@ def attacks() -> None:
 
 
 def attacked(how: str) -> str:
-    """Return by how many bytes a shard grows that is attacked, and how many bytes it counts."""
+    """Return by how many bytes an attacked shard grows, and how many bytes it counts itself."""
     limit = UNLIMITED if how.endswith("-unlimited") else LIMIT
     settings = _settings(10, memory_bytes=limit)
     shard, before = Shard(0, settings), _resident_now()
@@ -145,22 +145,22 @@ def attacked(how: str) -> str:
 
 
 def ran(how: str) -> str:
-    """Return what a process of this benchmark prints."""
+    """Run a process of this benchmark; return what it prints."""
     command = [sys.executable, "-m", "benchmarks.memory", how]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def resident(how: str) -> int:
-    """Return by how much a process grows that makes the pools: what an operator sees."""
+    """Return by how much a process grows that makes the pools, as an operator sees it."""
     return int(ran(how))
 
 
 def watched(how: str) -> int:
-    """Return by how much a process grows that decides, and is looked at each time; or "alone"."""
+    """Return by how much a process that decides grows, watched after each step or "alone"."""
     observer = Observer()
     with serving(WATCHED, 10, observer) as (service, log, path):
         arms = 10 * WATCHED if how == "scrape-all" else MetricsSection().max_arms
-        # By a clock that runs away every look is at something new.
+        # This clock jumps, so that every look makes a new report.
         reporter = Reporter(
             observer, MetricsSection(max_arms=arms), monotonic=itertools.count(0.0, 60.0).__next__
         )

@@ -1,16 +1,17 @@
-"""What watching costs: the parts of a scrape, and how much slower the loop is while it is watched.
+"""Measure what watching costs: the parts of a scrape, and how much it slows down the loop.
 
     TMPDIR=/dev/shm python -m benchmarks.observe [--quick] [--pools N]
 
-The loop decides requests from a SQLite log, and counts a reward for each. It is measured in turns,
-alone and watched. While it is watched, it is scraped every second. Also, 20 browser pages follow
-20 pools, sorted in different ways, while every pool changes. `--pools` measures only one number of
-pools.
+The service's loop decides requests from a SQLite log, and counts a reward for each. It is measured
+alternately alone and watched. While it is watched, a client scrapes its metrics every second, and
+20 browser pages follow 20 pools, sorted in different ways. Every pool changes all the time. With
+`--pools`, only this number of pools is measured.
 
 How to measure, on a machine that does nothing else:
 
 - All clients are in one other process, which only reads and discards. Its processor time is
-  printed. It needs a core of its own, because what it takes from the loop is no cost of watching.
+  printed. It needs a core of its own, because the time that it would take from the loop is not a
+  cost of watching.
 - The order of the two turns changes from pair to pair, so that a growing log favours neither. A
   turn is timed only after `SETTLING_SECONDS`. By then the pages are loaded, the first report is
   made, and the turn before has no more effect. A turn is longer than the time between two reports
@@ -68,15 +69,15 @@ EVERY_SECONDS = 1.0
 SETTLING_SECONDS = 1.25
 TURN_SECONDS = 8.0
 SHAPES = ((64, 10), (5_000, 10), (1, 100_000))
-"""Pools, and the arms of each."""
+"""Numbers of pools to measure, with the number of arms of each pool."""
 LARGE = (100_000, 10)
-"""Measured only if `--pools` asks for it: it takes a while to make the pools."""
+"""Measured only if `--pools` asks for it, because it takes long to make the pools."""
 FEW = 64
-"""How many pools change where only a few do."""
+"""How many pools change in the cases in which only a few change."""
 
 
 def best(action: Callable[[], object], times: int = 5) -> float:
-    """Return the processor's milliseconds for the quickest of a few tries."""
+    """Return the milliseconds of processor time of the fastest of a few runs."""
 
     def once() -> float:
         began = time.thread_time()
@@ -87,7 +88,7 @@ def best(action: Callable[[], object], times: int = 5) -> float:
 
 
 def scrape_cost(pools: int, arms: int) -> list[object]:
-    """Take a scrape apart, with every pool changed since the last one, and with none."""
+    """Measure the parts of a scrape after every pool has changed, and after none has changed."""
     with serving(pools, arms, Observer()) as (service, log, path):
 
         def seen(before: View) -> View:
@@ -124,7 +125,7 @@ def scrape_cost(pools: int, arms: int) -> list[object]:
 
 
 class Timed(Observer):
-    """Adds up what views take of the loop."""
+    """An observer that adds up how much time of the loop the views take."""
 
     reporting = 0.0
 
@@ -135,7 +136,7 @@ class Timed(Observer):
 
 @contextmanager
 def serving(pools: int, arms: int, observer: Observer) -> Iterator[tuple[Service, SqliteLog, Path]]:
-    """Run a service whose pools have all been asked at least once."""
+    """Run a service in which every pool has had at least one request."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "log.db")
         log = SqliteLog(path, PARTITIONS)
@@ -152,9 +153,9 @@ def serving(pools: int, arms: int, observer: Observer) -> Iterator[tuple[Service
 
 @dataclass
 class Seen:
-    """What clients saw: seconds of each scrape and the age of its report, its bytes, events.
+    """What the clients saw: for each scrape its seconds and its report's age; bytes; events.
 
-    `processor` is the part of a processor they took.
+    `processor` is the part of a processor that the clients took.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -179,20 +180,23 @@ class Seen:
 
 @contextmanager
 def watched(url: str, pools: int) -> Iterator[list[Seen]]:
-    """Let another process scrape and follow while the block runs; then there is what it saw."""
+    """Let another process scrape and follow while the block runs.
+
+    After the block, the yielded list has what the process saw.
+    """
     command = [sys.executable, "-m", "benchmarks.observe", "--watch", url, "--pools", str(pools)]
     seen: list[Seen] = []
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdin is not None
-        process.stdout.readline()  # all pages are there
+        process.stdout.readline()  # now all pages are connected
         yield seen
         process.stdin.close()
         seen.append(Seen(**json.loads(process.stdout.readline())))
 
 
 def watch(url: str, pools: int) -> None:
-    """Follow with many pages, each on another pool, and scrape, until standard input ends."""
+    """Follow many pools, each with its own page, and scrape, until standard input ends."""
     host, port = url.removeprefix("http://").rstrip("/").split(":")
     selector = selectors.DefaultSelector()
     for number in range(PAGES):
@@ -225,7 +229,7 @@ def watch(url: str, pools: int) -> None:
 
 @dataclass
 class Turn:
-    """A turn of the loop: requests decided a second, and parts of a processor."""
+    """A turn of the loop: the requests decided per second, and the parts of a processor used."""
 
     speed: float
     loop: float
@@ -234,12 +238,12 @@ class Turn:
 
     @property
     def requests(self) -> float:
-        """Requests decided in a second of a processor, all threads together."""
+        """Requests decided per second of processor time, of all threads together."""
         return self.speed / (self.loop + self.serving)
 
 
 class Loop:
-    """A loop that always has something to decide."""
+    """The service's loop, which always finds requests to decide."""
 
     def __init__(self, service: Service, log: SqliteLog, path: Path, pools: int) -> None:
         self._service, self._log, self._path, self._pools = service, log, path, pools
@@ -250,22 +254,23 @@ class Loop:
         self._fed += self._left
 
     def decided(self) -> float:
-        """Return how many requests were decided, and their rewards counted."""
+        """Return how many requests were decided and had their rewards counted."""
         positions = (self._log.committed(p).offsets for p in range(PARTITIONS))
         return sum(offsets.get(t, 0) for offsets in positions for t in INPUTS) / 2
 
     def prepare(self, seconds: float) -> None:
-        """Let there be more than can be decided in so many seconds."""
+        """Append more requests than can be decided in this number of seconds."""
         wanted = max(0, round(self._speed * seconds * 1.4) - self._left)
         feed(self._path, self._fed, wanted, self._pools)
         self._fed += wanted
         self._left += wanted
 
     def run(self, seconds: float, observer: Timed) -> Turn:
-        """Decide for so many seconds, or until nearly nothing is left."""
+        """Decide for this number of seconds, or until almost no requests are left."""
         before, reported = self.decided(), observer.reporting
         began, process, thread = time.perf_counter(), time.process_time(), time.thread_time()
-        # A poll has at most BATCH records, of both kinds; none must find nothing.
+        # A poll has at most BATCH records, requests and rewards together. Every poll must find
+        # some.
         for _ in range(2 * self._left // BATCH - 1):
             self._service.step()
             if time.perf_counter() - began > seconds:
@@ -281,7 +286,7 @@ class Loop:
 
 
 def slowdown(pools: int, arms: int, turns: int) -> list[object]:
-    """Compare the loop's speed alone and watched, turn by turn."""
+    """Compare the speed of the loop alone and watched, turn by turn."""
     observer = Timed()
     results: dict[str, list[Turn]] = {"alone": [], "watched": []}
     seen: list[Seen] = []

@@ -1,7 +1,7 @@
-"""Our pool in pure Python, in a process of its own, to be measured beside the compiled form.
+"""Run our pool in pure Python in a separate process, to compare it with the compiled form.
 
-``python -m benchmarks.pure K T`` reads a number of steps from each line, does so many steps, and
-then writes a line.
+``python -m benchmarks.pure K T`` reads a number from each line of its input, does this number of
+steps, and then writes a line.
 """
 
 import os
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def pure(start: Start) -> Steps:
-    """Do the steps in a process that finds this tree's sources first."""
+    """Return a function that does steps in a process that imports the sources of this tree."""
     child = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.pure", str(start.k), str(start.t)],
         stdin=subprocess.PIPE,

@@ -1,12 +1,12 @@
-"""Requests that name arms or slots, beside plain ones: the service on the embedded log, in one run.
+"""Compare requests that name arms or slots with plain ones, in the service on the embedded log.
 
     python -m benchmarks.requests [--quick]
 
 Three services take turns. Each has 64 pools of 10 arms, on a log of its own. The first gets plain
 requests, the second gets requests that name 6 of the 10 arms, and the third gets requests that want
 3 arms. In each turn a service gets requests and decides them. Then it gets a reward for every
-assignment and counts them. Only the time of deciding and counting is measured. Ratios compare
-figures of the same turn.
+assignment, and counts the rewards. Only the time of deciding and counting is measured. The ratios
+compare times of the same turn.
 """
 
 import argparse
@@ -31,7 +31,7 @@ KINDS = ("plain", f"{NAMED} of {ARMS} named", f"{SLOTS} slots")
 
 @dataclass
 class Asked:
-    """A service that is asked one kind of requests."""
+    """A service that gets one kind of requests."""
 
     kind: str
     path: Path
@@ -52,7 +52,7 @@ class Asked:
         self._rng = Random(1)
 
     def play(self, count: int) -> None:
-        """Ask so many requests and reward every arm."""
+        """Send this number of requests, and then a reward for every arm."""
         with SqliteClient(self.path, PARTITIONS) as client:
             client.append_many(self._request(self.asked + number) for number in range(count))
             self.asked += count

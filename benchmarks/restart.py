@@ -1,4 +1,4 @@
-"""How long four shards of many pools take to come back.
+"""Measure how long it takes to restore four shards with many pools.
 
     python -m benchmarks.restart [--pools N] [--arms N]
 
@@ -9,10 +9,10 @@ The log is SQLite. Every pool has 10 arms and was asked once. The service then s
 - `no snapshot`: it was killed before its first snapshot.
 
 `back` is the time until every shard can decide again. `all made` is the time until every pool has
-been made from its bytes as well. A service does this after the restore, a little with each step.
-Before pools were kept as bytes, a restore took as long as `all made`. `longest stall` is how long a
-second thread of the process, such as one that sends heartbeats, had to wait at most: from the first
-request until all is made, snapshots included.
+also been made into an object. (A restore keeps the pools as bytes, and the service makes some of
+them in each later step.) `longest stall` is the longest time for which a second thread of the
+process, such as one that sends heartbeats, could not run. It is measured from the first request
+until all pools are made, including the time of snapshots.
 """
 
 import argparse
@@ -35,7 +35,7 @@ ENDS = ("stopped", "killed", "no snapshot")
 
 
 class Stalls:
-    """A thread that notes for how long it gets no turn."""
+    """A thread that notes for how long it could not run."""
 
     def __init__(self) -> None:
         self.longest = 0.0
@@ -58,7 +58,7 @@ class Stalls:
 
 
 def restarted(pools: int, arms: int, end: str) -> list[object]:
-    """Return a row of the table, for a service that stopped in this way."""
+    """Return a row of the table, for a service that stopped in the way `end`."""
     chosen = settings(arms)
     with tempfile.TemporaryDirectory() as folder, Stalls() as stalls:
         path = Path(folder, "log.db")

@@ -1,19 +1,20 @@
-"""How fast health, answers and the page come while thousands of slow or idle clients are connected.
+"""Measure the speed of answers while thousands of slow or idle clients are connected.
 
     python -m benchmarks.slow_clients [--clients N] [--seconds S]
 
-One process is `fair-allocator run`, and another one has all the clients, on loopback. Idle clients
-had an answer and stay connected. Of the slow clients, a third send nothing, a third send one byte
-of a request's head every second, and a third send one byte of a body every second. If the server
-closes a connection, it is opened again, at most `REOPENED` per second. A third process sends
-requests during all this time: `/livez` on a new connection, `/livez` on a connection that it keeps,
-a request for an arm on another one, and the page. It prints how long each took.
+One process is `fair-allocator run`. Another process has all the slow or idle clients. Idle clients
+have had an answer and stay connected. Of the slow clients, a third send nothing, a third send one
+byte of a request's head every second, and a third send one byte of a body every second. If the
+server closes a connection, the client opens it again, at most `REOPENED` per second. A third
+process sends requests during all this time: `/livez` on a new connection, `/livez` on a connection
+that it keeps, a request for an arm on another one, and the page. It prints how long each answer
+took.
 
 There are four cases: no clients, idle clients, slow clients, and more slow clients than the server
-accepts. Each is measured while the service has nothing else to do, and while it decides requests
-that are in the log already, without a pause. Then an answer waits for the batch under way. The
-system limits the number of open files, and the benchmark raises this limit as far as it may. Run it
-on a machine that does nothing else, because three processes share its cores.
+accepts. Each case is measured twice: while the service has nothing else to do, and while it decides
+requests that are already in the log, without a pause. In the second case, an answer waits for the
+current batch. The system limits the number of open files, and the benchmark raises this limit as
+far as it may. Run it on a machine that does nothing else, because three processes share its cores.
 """
 
 import argparse
@@ -37,7 +38,7 @@ from benchmarks.timing import table
 
 REOPENED = 500
 REQUESTS = 6_000_000
-"""How many are in the log before the service decides them."""
+"""How many requests are in the log before the service decides them."""
 
 EVERY_SECONDS = 0.02
 ASK = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -50,11 +51,11 @@ FIRSTS = {
         b"POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n",
     ),
 }
-"""What the connections of a crowd send first, in turns; the last two go on by bytes."""
+"""What the connections of a crowd send first, by kind. The last two kinds go on byte by byte."""
 
 
 def raise_files() -> int:
-    """Let this process open as many files as it may; return how many."""
+    """Raise this process's limit of open files as far as allowed; return the limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
@@ -64,7 +65,7 @@ def raise_files() -> int:
 
 
 class Crowd:
-    """Many connections of one process."""
+    """Many slow or idle connections of one process."""
 
     def __init__(self, port: int, size: int, kind: str) -> None:
         self._port, self._size = port, size
@@ -75,7 +76,7 @@ class Crowd:
         self._open = 0
 
     def hold_on(self) -> None:
-        """Hold on until standard input ends."""
+        """Keep the connections until standard input ends."""
         self._selector.register(sys.stdin, selectors.EVENT_READ)
         self._reopen(self._size)
         print("ready", flush=True)
@@ -138,11 +139,11 @@ KINDS = {
     "page": ASK % b"/",
 }
 KEPT = ("kept", "answer")
-"""Those that use one connection all the time."""
+"""The kinds of measured requests that use one connection all the time."""
 
 
 def answer(connection: socket.socket, asked: bytes) -> None:
-    """Ask and read the whole answer."""
+    """Send a request and read the whole answer."""
     connection.sendall(asked)
     received = b""
     while b"\r\n\r\n" not in received:
@@ -209,7 +210,7 @@ def crowded(port: int, clients: int, kind: str) -> Iterator[None]:
 
 
 def measure(server: Server, clients: int, kind: str, seconds: float) -> dict[str, Any]:
-    """Return what somebody who asks sees beside a crowd."""
+    """Return how long answers take while the server has a crowd of other clients."""
     with crowded(server.port, clients, kind):
         time.sleep(2.0)
         with process("--ask", server.port, "--seconds", seconds) as child:
@@ -219,7 +220,7 @@ def measure(server: Server, clients: int, kind: str, seconds: float) -> dict[str
 
 
 def rows(clients: int, seconds: float, requests: int) -> Iterator[list[object]]:
-    """Measure without a crowd, with all of it, and with more than there is room for."""
+    """Measure without other clients, with many, and with more than the server accepts."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         fill(folder, requests)

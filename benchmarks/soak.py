@@ -1,11 +1,11 @@
-"""What a process uses over time, on Kafka under a steady load: memory, threads, descriptors.
+"""Measure the memory, threads and file descriptors of a service on Kafka over a long time.
 
     python -m benchmarks.soak [--client confluent] [--minutes 5]
 
 Requests come at a steady pace. Four of five get a reward, and the others time out. All pools are
-made on demand, and are removed by controls every few seconds. So after some time as many objects go
-as come, and a figure that still grows shows a leak. At the end every request must have exactly one
-assignment. The benchmark starts a broker of its own.
+made on demand, and are removed by controls every few seconds. So after some time as many objects
+are removed as are made, and a number that still grows shows a leak. At the end every request must
+have exactly one assignment. The benchmark starts its own broker.
 """
 
 import argparse
@@ -26,10 +26,13 @@ from tests.support.broker.choice import private_broker
 
 PER_SECOND, BATCH = 500, 25
 GENERATION, POOLS = 5_000, 40
-"""Requests after which all pools are new ones, and how many there are at a time."""
+"""After this many requests, all pools are replaced by new ones.
+
+And how many pools there are at a time.
+"""
 
 REWARD_LAG = 500
-"""Requests between one and its reward."""
+"""How many requests come between a request and its reward."""
 
 CONFIGURATION = """
 [log]
@@ -71,7 +74,7 @@ def _events(first: int) -> Iterator[Incoming]:
 
 @dataclass(frozen=True)
 class Sample:
-    """What a process has taken by then; processor time since the last sample."""
+    """What a process uses at one time. Processor time is since the last sample."""
 
     seconds: float
     requests: int
@@ -106,7 +109,7 @@ def taken(pid: int) -> tuple[float, int, int, float]:
 
 
 def soak(instance: Instance, sender: KafkaClient, seconds: float, every: float) -> list[Sample]:
-    """Send for so long, and look every so often."""
+    """Send events for some seconds, and take a sample of the process every `every` seconds."""
     samples: list[Sample] = []
     began = looked = time.monotonic()
     busy_before, number = taken(instance.process.pid)[3], 0
@@ -125,7 +128,7 @@ def soak(instance: Instance, sender: KafkaClient, seconds: float, every: float) 
 
 
 def require_answers(sender: KafkaClient, requests: int) -> None:
-    """Wait until every request is answered, once."""
+    """Wait until every request is answered, and check that each is answered only once."""
     deadline = time.monotonic() + 60
     answered: list[str] = []
     at = dict.fromkeys(range(sender.partitions), 0)
@@ -140,7 +143,7 @@ def require_answers(sender: KafkaClient, requests: int) -> None:
 
 
 def plotted(values: list[float], height: int = 6) -> str:
-    """Draw values over time, in characters."""
+    """Return a plot of values over time, drawn with characters."""
     low, high = min(values), max(values)
     steps = [round((value - low) / ((high - low) or 1) * (height - 1)) for value in values]
     lines = [

@@ -1,4 +1,4 @@
-"""One hot pool on Kafka: on one partition, and split into parts on four, in one run.
+"""Measure one busy pool on Kafka: on one partition, and split into four parts.
 
     python -m benchmarks.split [--client kafka] [--turns 7] [--quick]
 
@@ -6,10 +6,10 @@ A pool of ten arms gets all requests, each with its reward. Two instances serve 
 in both cases. Without parts, the pool is on one partition, so one instance has nothing to do. With
 four parts, both work. Both cases take turns. In each turn the instances are suspended while the
 requests of the turn are sent. Then they go on, and the benchmark waits until all inputs are
-committed. Their own producers and the broker are on the same machine, so more instances than idle
-processors gain nothing. In the end, both logs are audited.
+committed. The broker and all clients are on the same machine, so more instances than idle
+processors would not help. In the end, both logs are audited.
 
-The benchmark starts a broker of its own.
+The benchmark starts its own broker.
 """
 
 import argparse
@@ -62,7 +62,7 @@ parts = {parts}
 
 @dataclass
 class Case:
-    """The pool with a number of parts, on topics of its own, and its instances."""
+    """The pool with a number of parts, on its own topics, and the instances that serve it."""
 
     parts: int
     settings: KafkaSettings
@@ -89,7 +89,7 @@ class Case:
         self.sent += count
 
     def turn(self, count: int) -> float:
-        """Return the seconds in which the instances decide so many requests."""
+        """Return how many seconds the instances take to decide this number of requests."""
         for instance in self.instances:
             instance.suspend()
         self.feed(count)

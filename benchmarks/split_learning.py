@@ -1,11 +1,12 @@
-"""What a split costs in learning: the reward that one pool loses, and its parts together.
+"""Measure what a split costs in learning: the reward lost by one pool and by its parts.
 
     python -m benchmarks.split_learning [--learner ucb1] [--rounds 40000] [--runs 10]
 
-Ten arms with a quota of 1/20 each. Arm n succeeds with probability 0.1 + 0.05 n, and its reward is
-known at once. The loss of a run is the sum over all pulls of the best arm's mean minus the mean of
-the pulled arm. The quotas alone demand a part of it, which is the same with and without parts, and
-is subtracted. All seeds are fixed, so the figures do not depend on the machine.
+There are ten arms with a quota of 1/20 each. Arm n succeeds with probability 0.1 + 0.05 n, and its
+reward is known at once. The loss of a run is the sum over all pulls of the best arm's mean minus
+the mean of the pulled arm. The quotas alone cause a part of the loss. This part is the same with
+and without parts, and is subtracted. All seeds are fixed, so the results do not depend on the
+machine.
 """
 
 import argparse

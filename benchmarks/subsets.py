@@ -1,10 +1,10 @@
-"""The time of one decision for requests that name arms and slots, beside the plain decision.
+"""Compare the time of a decision for requests that name arms and slots with plain requests.
 
 python -m benchmarks.subsets [--quick]
 
 Every decision is select, count and reward. A request names 10, 100 or 1,000 arms of the pool, or
-all except 10, which change each time. It wants 1, 2, 4 or 8 slots. Two others are measured for
-comparison: the plain decision with the same numbers of arms, and a simple loop with numpy, which
+all except 10, which change each time. It wants 1, 2, 4 or 8 slots. For comparison, two other things
+are measured: the plain decision with the same numbers of arms, and a simple loop with numpy, which
 uses floats for fairness and promises nothing.
 """
 
@@ -27,7 +27,7 @@ SLOTS = (1, 2, 4, 8)
 LEFT_OUT = 10
 ROUNDS = 1_000_000
 DISTINCT = 64
-"""Different eligible sets, taken in turns."""
+"""How many different eligible sets there are. They are used in turns."""
 
 
 def sets_of(k: int, size: int) -> list[list[int]]:
@@ -47,7 +47,7 @@ def general_pool(start: Start) -> Pool:
 
 
 def ours_named(start: Start, size: int, slots: int) -> Steps:
-    """Requests that name so many arms; `size` 0 is all but a few."""
+    """Our pool, with requests that name `size` arms, or all arms except a few if `size` is 0."""
     pool, rewards = general_pool(start), start.stream()
     chosen = sets_of(start.k, size or LEFT_OUT)
     names = [[f"arm-{arm}" for arm in arms] for arms in chosen]
@@ -65,7 +65,7 @@ def ours_named(start: Start, size: int, slots: int) -> Steps:
 
 
 def by_hand(start: Start, size: int, slots: int) -> Steps:
-    """The same with numpy, in floats: owed arms by deficit, then UCB1."""
+    """A simple loop with numpy in floats: owed arms by deficit, then UCB1."""
     quotas = np.array([float(Fraction(quota)) for quota in start.quotas])
     pulls = np.array(start.pulls, dtype=np.float64)
     entitled = quotas * start.t

@@ -1,11 +1,11 @@
-"""How long no instance decides after `kill -9`: from the kill to the first new assignment.
+"""Measure how long no request is decided after `kill -9`, until the first new assignment.
 
     python -m benchmarks.takeover [--client confluent] [--kills 20] [--quick]
 
 There are two cases, with default settings. First, the same instance is started again at once; the
 time includes the start of the interpreter. Second, another running instance takes the partitions
-over; the group waits `kafka.session_seconds` before that. The benchmark starts a broker of its own
-and sends a few requests per second. A read_committed reader notes when it sees an assignment.
+over; the group waits `kafka.session_seconds` before that. The benchmark starts its own broker and
+sends a few requests per second. A read_committed reader notes when it sees an assignment.
 """
 
 import argparse
@@ -48,12 +48,12 @@ arms = {{ a = "1/4", b = "1/4", c = 0 }}
 
 @dataclass
 class Seen:
-    """When assignments are seen, by whoever reads what is committed."""
+    """Notes when a reader of committed records sees assignments."""
 
     consumer: Consumer
 
     def after(self, moment: float, partitions: int) -> float:
-        """Return how long it takes until so many partitions have assignments made since."""
+        """Return how long after `moment` this number of partitions had new assignments."""
         served: set[int] = set()
         deadline = time.time() + PATIENCE_SECONDS
         while len(served) < partitions:
@@ -91,7 +91,7 @@ def seeing(settings: KafkaSettings) -> Iterator[Seen]:
 
 @dataclass
 class House:
-    """A broker with topics, a trickle of requests, and instances by name."""
+    """A broker with topics, a few requests per second, and instances by name."""
 
     folder: Path
     client: str
@@ -111,7 +111,7 @@ class House:
         return Instance(name, file).start()
 
     def same_instance(self, seen: Seen, kills: int) -> list[float]:
-        """Kill it and start it again at once."""
+        """Measure the case that the killed instance is started again at once."""
         took = []
         one = self.instance("one", SESSION)
         try:
@@ -127,7 +127,9 @@ class House:
         return took
 
     def another_instance(self, seen: Seen, kills: int, session: float) -> list[float]:
-        """Kill one of two; the other gets its partitions."""
+        """Measure the case that one of two instances is killed and the other gets its
+        partitions.
+        """
         took = []
         one, two = self.instance("one", session), self.instance("two", session)
         try:
@@ -164,7 +166,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="3 kills, and 1 with another")
     arguments = parser.parse_args()
     kills, others = (3, 1) if arguments.quick else (arguments.kills, arguments.others)
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as installed: compiled once
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # compile once, like an installation
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         os.environ["PYTHONPYCACHEPREFIX"] = f"{folder}/compiled"
         rows: list[list[object]] = [

@@ -1,4 +1,4 @@
-"""Times contestants side by side: they take turns in one run, and ratios compare them."""
+"""Measure contestants in one run: they take turns, and ratios compare them."""
 
 import statistics
 import time
@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 Steps = Callable[[int], object]
-"""Does so many steps."""
+"""Does the given number of steps."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Nanoseconds a step, once for every turn."""
+    """The nanoseconds of a step, one number for every turn."""
 
     turns: tuple[float, ...]
 
@@ -20,7 +20,9 @@ class Timing:
         return statistics.median(self.turns)
 
     def ratio_to(self, other: "Timing") -> tuple[float, float, float]:
-        """Return how many times `other` this takes: median, least and most over the turns."""
+        """Return the ratio of this time to that of `other`: median, least and most over the
+        turns.
+        """
         ratios = [mine / theirs for mine, theirs in zip(self.turns, other.turns, strict=True)]
         return statistics.median(ratios), min(ratios), max(ratios)
 
@@ -28,7 +30,7 @@ class Timing:
 def side_by_side(
     contestants: dict[str, Steps], turns: int = 9, seconds: float = 0.05
 ) -> dict[str, Timing]:
-    """Let each contestant do about `seconds` of steps a turn, turn by turn."""
+    """Let the contestants take turns; in each turn, each does steps for about `seconds`."""
     counts = {name: _steps_for(seconds, steps) for name, steps in contestants.items()}
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(turns):
@@ -46,7 +48,7 @@ def _timed(steps: Steps, count: int) -> float:
 def _steps_for(seconds: float, steps: Steps) -> int:
     count, began = 0, time.perf_counter()
     while count < 50 and time.perf_counter() - began < seconds:
-        steps(1)  # what is built on first use is not what is measured
+        steps(1)  # so that what is made at the first use is not measured
         count += 1
     count = 1
     while (took := _timed(steps, count)) < seconds / 8 and count < 1 << 20:
@@ -55,7 +57,7 @@ def _steps_for(seconds: float, steps: Steps) -> int:
 
 
 def table(rows: Iterable[Iterable[object]]) -> str:
-    """Lay rows out in columns, the first one to the left."""
+    """Return rows as aligned columns. The first column is aligned to the left."""
     cells = [[str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = (

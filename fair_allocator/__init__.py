@@ -1,4 +1,4 @@
-"""Fair allocation with learning: every arm gets its share of the rounds, at every round."""
+"""Fair allocation with learning: at any time, every arm has had its share of the requests."""
 
 from fair_allocator.core.all_but import AllBut
 from fair_allocator.core.errors import (

@@ -1,4 +1,4 @@
-"""Every error this package raises on purpose, each with a message that says what to do.
+"""Every error that this package raises on purpose. Each has a message that says what to do.
 
 FairAllocatorError
 ├── InvalidPool            quotas, tolerance, rule or learner that are not valid
@@ -82,7 +82,7 @@ class LogUnavailable(LogError):
 
 
 class LogMissing(LogUnavailable):
-    """The log does not exist yet; a service makes it."""
+    """The log does not exist yet. A service makes it when it starts."""
 
 
 class LogLocked(LogError):
@@ -118,10 +118,9 @@ class LogTooNew(LogError):
 
 
 class CommitFailed(LogError):
-    """It is not known whether the transaction happened: discard the state in memory and restore it.
+    """A commit failed, and it may have happened or not: restore the state from the journal.
 
-    The transaction happened as a whole or not at all. When the service restores its state, the
-    journal shows which is true.
+    The transaction happened as a whole or not at all. A restore shows which of the two is true.
     """
 
     exit_code: ClassVar[int] = EX_UNAVAILABLE
@@ -132,8 +131,11 @@ class OffsetGone(LogError):
 
 
 class JournalBroken(LogError):
-    """A shard's journal has a gap, a fork or damage; no decision was made from it."""
+    """A shard's journal has a gap, damage, or entries of two writers.
+
+    No decision was made from it.
+    """
 
 
 class DamagedPool(JournalBroken):
-    """The bytes of a pool in a snapshot are not a valid state; the other pools are served."""
+    """The bytes of a pool in a snapshot are not a valid state. The other pools are still served."""

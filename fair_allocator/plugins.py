@@ -11,7 +11,10 @@ GROUP = "fair_allocator.learners"
 
 
 class InstalledLearners(Mapping[str, type[Learner]]):
-    """Learners by name, each loaded when it is needed. So a broken one does not affect others."""
+    """Learners by name.
+
+    Each is loaded when it is needed, so a broken one does not affect others.
+    """
 
     def __init__(self, points: Iterable[Any]) -> None:
         self._points = {point.name: point for point in points}

@@ -1,8 +1,8 @@
-"""Makes the one server from the configuration: page, metrics, health and API on one port.
+"""Make the HTTP server from the configuration: page, metrics, health and API on one port.
 
 A `Part` is a set of routes. `serving` serves several parts with the same rights, limits and
-certificate. `observed` serves the page, metrics and health of the service, and other parts beside
-them.
+certificate. `observed` serves the page, metrics and health of the service, together with further
+parts.
 """
 
 import logging
@@ -36,7 +36,7 @@ PRICE_RUNS: Final = 20
 """How many runs to simulate for the price of a quota, as many as for the paper's figures."""
 
 HEAD_START_SECONDS: Final = 0.5
-"""How long the loop runs alone at a start. Loading the server meanwhile would slow it down."""
+"""How long the service's loop runs alone at a start. Loading the server then would slow it down."""
 
 
 def access_of(settings: ObserveSection) -> "Access":
@@ -72,7 +72,7 @@ def check_files(settings: ObserveSection) -> None:
 
 
 def tls_of(settings: ObserveSection) -> "Tls | None":
-    """Return the certificate to serve with, None if there is none.
+    """Return the certificate to serve with; None if none is configured.
 
     Raises
     ------
@@ -87,12 +87,15 @@ def tls_of(settings: ObserveSection) -> "Tls | None":
 
 
 def listening(settings: ObserveSection) -> socket.socket | None:
-    """Listen on the configured port; None if there is none, or if it is taken and not required.
+    """Listen on the configured port.
+
+    Return None if no port is configured, or if the port is taken and not required.
 
     Raises
     ------
     ConfigurationError
-        If the port cannot be opened: a health check would reach another program, or none.
+        If the port is required and cannot be opened. Otherwise a health check would reach another
+        program, or none.
     """
     from fair_allocator.web.listening import listen
 
@@ -117,8 +120,8 @@ def serving(
 ) -> Iterator[str | None]:
     """Serve parts on the configured port while the block runs; yield the address.
 
-    `listener` is the socket, if the caller listens already. The address is None if nothing is
-    served (see `listening`).
+    `listener` is the socket, if the caller already listens. The address is None if there is no
+    socket (see `listening`).
 
     Raises
     ------
@@ -197,7 +200,7 @@ def observed(
 def observed_aside(
     configuration: Configuration, observer: Observer, make_more: "MakeParts | None" = None
 ) -> Iterator[None]:
-    """Do the same a little later on a separate thread, so that deciding does not wait for it.
+    """Do the same as `observed`, but start on a separate thread, so that decisions need not wait.
 
     The port is opened at once. A client that connects before the server is ready waits for it.
 

@@ -1,7 +1,8 @@
-"""Text helpers: names to UTF-8 and back, names of parts, and numbers and errors in plain words.
+"""Convert texts: names to UTF-8 and back, names of parts, and numbers and errors in plain words.
 
 Names come from JSON, which allows one half of a surrogate pair. Python refuses to encode such a
-half in UTF-8 unless the error handler "surrogatepass" is set. So every name is converted here.
+half in UTF-8 unless the error handler "surrogatepass" is set. So all names are converted by the
+functions of this module.
 """
 
 import re
@@ -18,7 +19,7 @@ def to_bytes(text: str) -> bytes:
     b'\xed\xa0\x80'
     """
     try:
-        return text.encode()  # try this first: in compiled code, an error handler is slow
+        return text.encode()  # try this first, because an error handler is slow in compiled code
     except UnicodeEncodeError:
         return text.encode("utf-8", "surrogatepass")
 
@@ -60,7 +61,7 @@ def counted(count: int, word: str) -> str:
 
 
 def demanded(message: str) -> str:
-    """Return a message of pydantic about a value in plain words.
+    """Return in plain words a message of pydantic about a value that is not valid.
 
     >>> demanded("Input should be less than or equal to 1")
     'must be at most 1'

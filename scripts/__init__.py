@@ -1,1 +1,1 @@
-"""What the repository is kept with; nothing of it is installed."""
+"""Programs for maintaining the repository. They are not part of the installed package."""

@@ -1,8 +1,8 @@
 """Write docs/api.md from the docstrings: ``python -m scripts.api_reference > docs/api.md``.
 
-It reads the sources and imports nothing of the package, so the page is the same wherever it is
-made. A class is shown with its signature, its docstring, its methods and its properties, inherited
-ones included.
+It reads the sources and imports nothing of the package, so the page is the same on every machine. A
+class is shown with its signature, its docstring, its methods and its properties, including
+inherited ones.
 """
 
 import ast
@@ -22,13 +22,15 @@ PARTS: Final = (
     ("Parts of a split pool", ("part_of",), ()),
     ("Errors", (), ()),
 )
-"""Titles with public names, then with classes that are handed to a user and never made by one.
+"""The parts of the page: each has a title, public names, and classes that users get but do not
+make.
 
-A public class that no part names is added to the first part, an error to the last.
+A public class that no part names is added to the first part. An error that no part names is added
+to the last part.
 """
 
 HANDED_OUT: Final = {"Among", "Arms", "Assignment", "Draws", "Learner"}
-"""Classes that a user gets or inherits from: how they are called does not matter."""
+"""Classes that a user gets or inherits from. Their constructors are not shown."""
 
 HIDDEN: Final = {
     "Arms": {
@@ -36,7 +38,7 @@ HIDDEN: Final = {
         *("own_missed", "share", "share_lines", "state"),
     }
 }
-"""Methods that only the pool calls."""
+"""Methods that only the pool calls. They are not shown."""
 
 WIDTH: Final = 92
 """A longer signature gets one line for each parameter."""
@@ -65,10 +67,10 @@ class Sources(NamedTuple):
     public: list[str]
     classes: dict[str, ast.ClassDef]
     aliases: dict[str, tuple[str, str]]
-    """Names of types, each with its definition and its docstring."""
+    """Names of types, with the definition and the docstring of each."""
     constants: dict[str, str]
     functions: dict[str, Function]
-    """Public functions, which are not of the core."""
+    """The public functions, all of which are outside of the core."""
 
 
 def read(package: Path) -> Sources:
@@ -106,7 +108,7 @@ def _assignments(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _attribute_docs(body: list[ast.stmt]) -> dict[str, str]:
-    """Return the texts that stand under assignments."""
+    """Return the docstrings that follow assignments."""
     docs = {}
     for node, below in pairwise(body):
         if not isinstance(below, ast.Expr) or not isinstance(below.value, ast.Constant):
@@ -121,7 +123,7 @@ def _attribute_docs(body: list[ast.stmt]) -> dict[str, str]:
 
 
 def signature(name: str, function: Function, sources: Sources) -> str:
-    """Return a call as a user writes it, on one line if it is short."""
+    """Return the signature of a function as a user reads it, on one line if it is short."""
     parts = list(_parameters(function.args, sources))
     if parts and parts[0] in ("self", "cls"):
         del parts[0]
@@ -158,7 +160,7 @@ def _parameter(parameter: ast.arg, default: ast.expr | None, sources: Sources) -
 
 
 def _annotation(node: ast.expr | None) -> str:
-    """Return a type as it is written, without the `| Any` that only the compiler needs."""
+    """Return a type annotation as in the source, without `| Any`, which only the compiler needs."""
     if node is None:
         return ""
     text = ast.unparse(node).replace(" | Any", "").replace("'", "")
@@ -173,7 +175,8 @@ def markdown(
 ) -> str:
     """Write a docstring as Markdown: sections as lists, attributes as a table, examples as code.
 
-    `types` and `docs` tell what the class itself declares of its attributes.
+    `types` and `docs` have the types and the docstrings of the attributes that the class itself
+    declares.
     """
     first, *rest = _SECTION.split(text)
     parts = [_paragraphs(first)]
@@ -197,7 +200,7 @@ def _paragraphs(text: str) -> str:
 
 
 def _items(body: str) -> Iterator[tuple[list[str], str]]:
-    """Yield the items of a section: names, and the indented text below them."""
+    """Yield the items of a section, each with its names and the indented text below them."""
     for item in re.findall(r"^\S.*(?:\n(?:[ \t].*)?)*", body, re.M):
         names, _, text = item.partition("\n")
         yield [name.strip() for name in names.split(",")], " ".join(text.split())
@@ -212,7 +215,7 @@ def _code(names: Iterable[str]) -> str:
 
 
 def _attributes(body: str, types: Mapping[str, str], docs: Mapping[str, str]) -> str:
-    """Write the attributes that a section explains, then those that are only declared."""
+    """Write the attributes that a section explains, then the other declared attributes."""
     items = list(_items(body))
     named = {name for names, _ in items for name in names}
     items += [([name], docs.get(name, "")) for name in types if name not in named]
@@ -224,7 +227,7 @@ def _attributes(body: str, types: Mapping[str, str], docs: Mapping[str, str]) ->
 
 
 def table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """Write a table; a bar inside a cell would end the cell."""
+    """Return a table in Markdown. Bars in cells are escaped, because a bar would end the cell."""
     lines = [titles, tuple("---" for _ in titles), *rows]
     return "\n".join(
         "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
@@ -235,7 +238,7 @@ def table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def bases(node: ast.ClassDef, sources: Sources) -> list[ast.ClassDef]:
-    """Return a class and those it inherits from, nearest first."""
+    """Return a class and the classes it inherits from, nearest first."""
     found = [node]
     for base in node.bases:
         known = sources.classes.get(ast.unparse(base))
@@ -245,7 +248,7 @@ def bases(node: ast.ClassDef, sources: Sources) -> list[ast.ClassDef]:
 
 
 def members(node: ast.ClassDef, sources: Sources) -> dict[str, Function]:
-    """Return the public methods and properties, a class's own first."""
+    """Return the public methods and properties of a class: its own first, then inherited ones."""
     found: dict[str, Function] = {}
     for each in bases(node, sources):
         for member in each.body:
@@ -263,7 +266,7 @@ def _is(node: ast.ClassDef, base: str, sources: Sources) -> bool:
 
 
 def describe_class(node: ast.ClassDef, sources: Sources) -> Iterator[str]:
-    """Write a class: how it is called, what it is, what it knows and what it can do."""
+    """Write a class: its signature, docstring, attributes and methods."""
     yield f"### {node.name}"
     made = next((m for m in node.body if isinstance(m, Function) and m.name == "__init__"), None)
     if made and node.name not in HANDED_OUT:
@@ -289,7 +292,7 @@ def describe_class(node: ast.ClassDef, sources: Sources) -> Iterator[str]:
 
 
 def describe_function(node: Function, sources: Sources) -> Iterator[str]:
-    """Write a function: how it is called, and what it does."""
+    """Write a function: its signature and its docstring."""
     yield f"### {node.name}"
     yield f"```python\n{signature(node.name, node, sources)}\n```"
     yield markdown(ast.get_docstring(node) or "")
@@ -322,7 +325,7 @@ def _enumerated(node: ast.ClassDef) -> str:
 def _property_rows(
     node: ast.ClassDef, properties: Mapping[str, Function], sources: Sources
 ) -> Iterator[tuple[str, str, str]]:
-    """Write the attributes that are declared with a docstring, then the properties."""
+    """Return the rows for the attributes that have a docstring, then for the properties."""
     for each in bases(node, sources):
         types = _types_of(each, None)
         for name, text in _attribute_docs(each.body).items():
@@ -376,7 +379,7 @@ def _error_table(errors: Iterable[str], sources: Sources) -> str:
 
 
 def _types(text: str, sources: Sources) -> str:
-    """Write the definitions of the types that the page names, and those that these name."""
+    """Return the definitions of the types that the page names, and of the types used in these."""
     wanted: set[str] = set()
     words = re.findall(r"\w+", text)
     while words:

@@ -2,8 +2,8 @@
 
     python -m scripts.base_image [DIGEST]
 
-The digest is that of the whole image for all processors, such as sha256:6ab2..., 71 characters. If
-it is left out, Docker asks the registry for the digest that the tag has now.
+DIGEST is the digest of the image for all processor types, such as sha256:6ab2..., with 71
+characters. If it is left out, Docker asks the registry for the current digest of the tag.
 """
 
 import re
@@ -30,7 +30,7 @@ def pinned(dockerfile: str, digest: str) -> str:
     Raises
     ------
     ValueError
-        If it is no digest.
+        If `digest` is not a valid digest.
     """
     if not _DIGEST.fullmatch(digest):
         raise ValueError(f"no digest of an image: {digest!r}")
@@ -38,7 +38,7 @@ def pinned(dockerfile: str, digest: str) -> str:
 
 
 def current(name: str) -> str:
-    """Ask the registry for the digest that a tag has now."""
+    """Return the current digest of an image's tag, which Docker asks the registry for."""
     command = ["docker", "buildx", "imagetools", "inspect", name]
     command += ["--format", "{{.Manifest.Digest}}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603

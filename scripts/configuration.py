@@ -1,4 +1,4 @@
-"""Writes docs/configuration.md: every setting, the variables, and the learners' parameters."""
+"""Write docs/configuration.md: all settings, environment variables, and learners' parameters."""
 
 import re
 import sys
@@ -59,7 +59,7 @@ each learner chooses. The last three are for simulations.
 
 
 def learner_rows() -> str:
-    """Return a row for each parameter of the learners that are built in, and for each without."""
+    """Return a row for each parameter of the built-in learners; one row if a learner has none."""
     rows = []
     for name, kind in known_learners().items():
         if is_built_in(name):
@@ -77,7 +77,7 @@ def default(parameter: Parameter) -> str:
 
 
 def described(kind: type[Learner]) -> dict[str, str]:
-    """Return the meaning of each parameter, from the docstring."""
+    """Return the meaning of each parameter of a learner, from the learner's docstring."""
     _, _, section = cleandoc(kind.__doc__ or "").partition("Parameters\n----------\n")
     found = re.findall(r"^(\w+)\n((?: {4}.*\n?)+)", section, re.M)
     return {name: " ".join(text.split()) for name, text in found}

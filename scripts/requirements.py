@@ -1,9 +1,10 @@
-"""Write what the image installs, each with the hashes of its files, into `deploy/`.
+"""Write the lists of packages that the image installs, with the hashes of their files.
 
     python -m scripts.requirements
 
-The versions are those of `constraints.txt`. pip then refuses a file with another hash. uv asks the
-package index that is configured on this machine, and the index is not written down.
+The lists are in `deploy/`. The versions come from `constraints.txt`. With the hashes, pip refuses a
+file that was changed. uv asks the package index that is configured on this machine. The lists do
+not name this index.
 """
 
 import subprocess
@@ -16,18 +17,18 @@ FOLDER: Final = ROOT / "deploy"
 RUN: Final = FOLDER / "requirements.txt"
 BUILD: Final = FOLDER / "build-requirements.txt"
 EXTRA: Final = "confluent"
-"""The extra that the image has."""
+"""The extra of the package that the image installs."""
 
 HEAD: Final = "# Made by `make requirements` from pyproject.toml and constraints.txt.\n"
 
 
 def project() -> dict[str, Any]:
-    """Return the project's file."""
+    """Return the content of pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
 def wanted() -> dict[Path, list[str]]:
-    """Return what each file is made from: what the service needs, and what builds it."""
+    """Return the requirements for each list: what the service needs, and what its build needs."""
     said = project()
     extra = said["project"]["optional-dependencies"][EXTRA]
     return {
@@ -41,7 +42,7 @@ def hashed(requirements: list[str]) -> str:
     command = ["uv", "pip", "compile", "-", "--constraint", "constraints.txt", "--universal"]
     command += ["--python-version", project()["project"]["requires-python"].removeprefix(">=")]
     command += ["--generate-hashes", "--no-header", "--no-annotate", "--no-emit-index-url"]
-    done = subprocess.run(  # noqa: S603  (no argument comes from elsewhere)
+    done = subprocess.run(  # noqa: S603  (all arguments come from this repository)
         command, input="\n".join(requirements), cwd=ROOT, capture_output=True, text=True, check=True
     )
     return HEAD + done.stdout

@@ -1,7 +1,7 @@
-"""The rooms of the package, and the figure of them in docs/architecture.md.
+"""The rooms of the package (its folders and top modules), and their figure.
 
-``python -m scripts.rooms`` prints the figure. A test holds the imports of every module against the
-table, and the figure against the page.
+The figure is in docs/architecture.md. ``python -m scripts.rooms`` prints it. A test checks that
+every module imports only what the table `ROOMS` allows, and that the page has this figure.
 """
 
 import ast
@@ -11,7 +11,8 @@ from typing import Final
 PACKAGE: Final = Path(__file__).parents[1] / "fair_allocator"
 
 ROOMS: Final[dict[str, set[str]]] = {
-    # Each room may import those named with it, all of which stand above it: there are no cycles.
+    # The rooms that each room may import. They all come before it in this table, so there are no
+    # cycles.
     "core": set(),
     "client": set(),
     "text": set(),
@@ -42,16 +43,16 @@ ROOMS: Final[dict[str, set[str]]] = {
     "__init__": {"core", "log", "plugins"},
     "__main__": {"cli"},
 }
-"""Every room: a folder or a module of the package."""
+"""Every room (a folder or a module of the package), with the rooms that it may import."""
 
 
 def layer(room: str) -> int:
-    """Return how many rooms stand on each other below this one."""
+    """Return the layer of a room: one more than the highest layer that it imports, from 0."""
     return 1 + max((layer(below) for below in ROOMS[room]), default=-1)
 
 
 def purpose(room: str) -> str:
-    """Return the first sentence of a room's docstring."""
+    """Return the first line of a room's docstring."""
     folder = PACKAGE / room / "__init__.py"
     path = folder if folder.exists() else PACKAGE / f"{room}.py"
     words = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
@@ -59,7 +60,7 @@ def purpose(room: str) -> str:
 
 
 def figure() -> str:
-    """Return the rooms in layers: each imports only what stands below it."""
+    """Return the figure: the rooms by layer. A room imports only rooms of lower layers."""
     lines = []
     rooms = [room for room in ROOMS if not room.startswith("__")]
     for height in sorted({layer(room) for room in rooms}, reverse=True):

@@ -1,9 +1,10 @@
-"""Print a bill of materials: what the service needs, as installed here, as CycloneDX JSON.
+"""Print a bill of materials: the packages that the service needs, as CycloneDX JSON.
 
     python -m scripts.sbom > sbom.json
 
-It lists the package, its dependencies and theirs, with versions, licences and who needs whom. The
-same environment gives the same text.
+It lists the package and all its direct and indirect dependencies as installed in this environment,
+with their versions and licences, and says which package needs which. The same environment gives the
+same text.
 """
 
 import json
@@ -20,14 +21,14 @@ from scripts.requirements import EXTRA
 
 ROOT: Final = "fair-allocator"
 SPDX: Final = re.compile(r"[\w.+-]+")
-"""One licence of the SPDX list, and not an expression of several."""
+"""The identifier of a single licence in the SPDX list."""
 
 Installed = dict[str, tuple[Distribution, list[str]]]
 """Packages by name, each with the names of the packages that it needs."""
 
 
 def installed(name: str = ROOT, extras: Iterable[str] = (EXTRA,)) -> Installed:
-    """Return a package with everything that it needs here, directly or not."""
+    """Return a package and all its direct and indirect dependencies, as installed here."""
     found: Installed = {}
     open_ones = [(name, tuple(extras))]
     while open_ones:
@@ -57,7 +58,7 @@ def component(name: str, metadata: Distribution, kind: str = "library") -> dict[
 
 
 def _licences(metadata: Distribution) -> dict[str, Any]:
-    """Return what a package says of its licence: an expression or, if it is older, names."""
+    """Return what a package says about its licence: an expression, or in older packages names."""
     said = metadata.metadata
     expression = (said.get_all("License-Expression") or [None])[0]
     if expression is not None:
@@ -70,7 +71,7 @@ def _licences(metadata: Distribution) -> dict[str, Any]:
 
 
 def bill() -> dict[str, Any]:
-    """Return the bill of this environment."""
+    """Return the bill of materials for this environment."""
     packages = installed()
     parts = {name: component(name, metadata) for name, (metadata, _) in packages.items()}
     parts.pop(ROOT)

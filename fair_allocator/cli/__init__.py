@@ -1,7 +1,7 @@
-"""The command line: one module per command, each with `add` and `run`.
+"""The command line: each command is a module that declares it in `add` and runs it in `run`.
 
-Exit codes: 0 done, 1 a check failed, 2 wrong usage. An error of this package has a code of its
-own (see `errors`): 69 try again, 70 internal, 78 configuration.
+Exit codes: 0 done, 1 a check failed, 2 wrong usage. Errors of this package have their own codes
+(see `errors`): 69 try again later, 70 internal error, 78 wrong configuration.
 """
 
 import argparse
@@ -46,18 +46,20 @@ _COMMANDS: Final = {
     "schema": "fair_allocator.cli.schema",
     "completion": "fair_allocator.cli.completion",
 }
-"""The module of each command. Only the module in use is loaded, so that a killed service restarts
-fast."""
+"""The module of each command.
+
+Only the module of the command that runs is loaded, so that a service restarts fast.
+"""
 
 _INTERRUPTED: Final = 130
 _PIPE_CLOSED: Final = 141
-"""Exit codes: stopped by Ctrl-C, and the reader of the output has gone (as for SIGPIPE)."""
+"""Exit codes: the user pressed Ctrl-C; and the reader of the output has gone (as for SIGPIPE)."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return the exit code."""
     for stream in (sys.stdout, sys.stderr):
-        # A name that the terminal cannot show must not end the command.
+        # A name with characters that the terminal cannot show must not make the command fail.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     argv = sys.argv[1:] if argv is None else argv
     arguments = make_parser(argv).parse_args(argv)
@@ -68,7 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has gone. Discard what is still buffered: to flush it at exit would fail again.
+        # The reader of the output has gone. Discard what is still buffered, because flushing it at
+        # exit would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_CLOSED
     except KeyboardInterrupt:
@@ -95,7 +98,7 @@ def _exit_code(error: FairAllocatorError) -> int:
 
 
 def make_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
-    """Return a parser for the command that the arguments begin with, or else for all commands."""
+    """Return a parser for the command that `argv` begins with; otherwise one for all commands."""
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
         description="Gives every arm its share of the rounds, at every round, and learns.",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def make_api(configuration: Configuration, intake: Intake | None = None) -> "MakeParts | None":
     """Return a function that makes the API of `run`, or None if the API is off.
 
-    `intake` is that of the service's log, if the log has one.
+    `intake` is the intake of the service's log (see `log.intake`); None if the log has none.
     """
     enabled = configuration.api.enabled
     if enabled is None:
@@ -28,7 +28,7 @@ def make_api(configuration: Configuration, intake: Intake | None = None) -> "Mak
 def _parts(
     configuration: Configuration, intake: Intake | None, access: "Access"
 ) -> "Sequence[Part]":
-    # Imported only here: the API takes longer to load than the rest of the service.
+    # Imported only here, because the API takes longer to load than the rest of the service.
     from fair_allocator.front.front import Front
 
     return [Front(configuration, partial(open_client, configuration), access, intake).part]

@@ -1,4 +1,4 @@
-"""Check events, use their pool or its part as the key, and append them to the log in batches."""
+"""Check events and append them to the log in batches. The key is their pool, or a part of it."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from fair_allocator.log.parts import Splits
 from fair_allocator.text import demanded, to_bytes
 
 _PIECE: Final = 2**16
-"""Bytes read at once. The whole lines among them are sent together."""
+"""How many bytes to read at once. The complete lines among them are sent together."""
 
 
 class BadEvent(ValueError):
@@ -48,7 +48,7 @@ def read_event(topic: str, value: bytes, limit: int) -> Any:
 
 @dataclass(slots=True)
 class Appender:
-    """Checks events of a topic and appends them; `places` says where they were appended."""
+    """Checks events of a topic and appends them. `places` says where they were appended."""
 
     client: LogClient
     topic: str
@@ -56,13 +56,13 @@ class Appender:
     limit: int
     splits: Splits
     places: dict[int, list[int]] = field(default_factory=dict)
-    """By partition: the number of events, their first offset and their last offset."""
+    """For each partition: the number of events, their first offset and their last offset."""
 
     def prepared(self, value: bytes) -> list[Incoming]:
-        """Return the record of an event, keyed by its pool.
+        """Return the records of an event, with its pool as the key.
 
-        If the pool is split, the record goes to the part of the request. A control goes to all
-        parts.
+        There is one record, except for a control of a split pool, which goes to every part. The key
+        of any other event of a split pool is the part that decides the request.
         """
         event = read_event(self.topic, value, self.limit)
         pool: str = event.pool

@@ -1,4 +1,4 @@
-"""`audit`: recompute from the assignments alone whether the guarantees were kept."""
+"""`audit`: check whether the guarantees were kept, from the assignments topic alone."""
 
 import argparse
 from collections.abc import Iterator
@@ -86,7 +86,7 @@ def add(subparsers: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Audit the assignments, and print the report."""
     configuration = configuration_of(arguments)
-    # Once the service has forgotten an id, it may decide a request with this id again.
+    # After the service has forgotten a request's id, it decides a request with the same id again.
     window = min(WINDOW, configuration.limits.remembered_per_pool)
     again = None
     heads = _sealed_heads(arguments.verify_key, arguments.seal)
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
             report = audit_ndjson(lines, window=window, whole=not arguments.partial, heads=heads)
     else:
         with closing(open_client(configuration)) as client:
-            # Seals are checked from the topic alone.
+            # With seals, the journal is not read.
             heads = heads or journal_heads(client, configuration)
             job = Job(configuration, window, tuple(heads), arguments.partial)
             report = audited(client, job, arguments.jobs)
@@ -115,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _sealed_heads(public: str | None, names: list[str]) -> list[Head]:
-    """Return the heads in files of seals; every seal must be signed with the key."""
+    """Return the chain heads in files of seals. Every seal must be signed with the key `public`."""
     if (public is None) != (not names):
         raise BadUsage("--verify-key and --seal belong together")
     heads = []

@@ -1,4 +1,4 @@
-"""The audit of a log: by several processes if it is long, each with a partition at a time."""
+"""Audit a log. If it is long, several processes do it, each for one partition at a time."""
 
 import multiprocessing
 import os
@@ -18,17 +18,18 @@ from fair_allocator.log import LogClient
 from fair_allocator.wiring import open_client
 
 LONG: Final = 100_000
-"""From so many records on, several processes are faster than one: each takes a second to start."""
+"""With at least this many records, several processes are faster than one, as each takes a second to
+start."""
 
 _GRAIN: Final = 1_000
-"""After so many records, a process reports its progress."""
+"""A process reports its progress after this many records."""
 
 _LOOK_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What all processes of an audit need to know."""
+    """What every process of an audit needs to know."""
 
     configuration: Configuration
     window: int
@@ -37,7 +38,7 @@ class Job:
 
 
 def audited(client: LogClient, job: Job, jobs: int | None) -> Report:
-    """Audit all partitions of a log; `jobs` is the number of processes, None to choose."""
+    """Audit all partitions of a log. If the number of processes, `jobs`, is None, choose it."""
     records, partitions = record_count(client), range(client.partitions)
     if jobs is None:
         jobs = (os.cpu_count() or 1) if records >= LONG else 1
@@ -63,7 +64,7 @@ def _side_by_side(job: Job, partitions: Sequence[int], jobs: int, progress: Bar)
             while left:
                 finished, left = wait(left, _LOOK_SECONDS, FIRST_COMPLETED)
                 for task in finished:
-                    task.result()  # raises what the process raised
+                    task.result()  # raises the error of the process, if there was one
                 progress.advance(done.value - told)
                 told = done.value
         except BaseException:
@@ -73,7 +74,7 @@ def _side_by_side(job: Job, partitions: Sequence[int], jobs: int, progress: Bar)
 
 
 _done: Any = None
-"""In a process of the audit: how many records all of them have read."""
+"""In a process of the audit, a shared counter of the records that all processes have read."""
 
 
 def _begin(done: Any) -> None:

@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _when_busy(pool: PoolGuarantee) -> str:
-    """Return what happens to a request that no arm can take, or that an arm declines."""
+    """Return in words what happens to a request that no arm can take, or that an arm declines."""
     waits = pool.when_busy == "wait" and pool.wait_timeout is not None
     text = pool.when_busy + (f" {pool.wait_timeout:g} s" if waits else "")
     return text + (", reassign" if pool.reassign else "")

@@ -122,7 +122,7 @@ def _letters(client: LogClient, arguments: argparse.Namespace) -> Iterator[Lette
                 continue
             place = content.topic, content.offset
             if place in seen:
-                continue  # delivered again
+                continue  # a copy of an earlier record
             seen.add(place)
             if content.truncated:
                 content = _completed(client, content)
@@ -136,7 +136,7 @@ def _letters(client: LogClient, arguments: argparse.Namespace) -> Iterator[Lette
 
 
 def _completed(client: LogClient, content: DeadLetter) -> DeadLetter:
-    """Return a letter with all its bytes, or unchanged if the log no longer has the input."""
+    """Return a letter with all bytes of its input; unchanged if the log no longer has the input."""
     topic, partition, offset = content.topic, content.partition, content.offset
     try:
         (record,) = client.read(topic, partition, offset, offset + 1)

@@ -1,4 +1,4 @@
-"""`decline`: tell a running service that an arm does not take its assignment."""
+"""`decline`: tell a running service that an arm declines its assignment."""
 
 import argparse
 

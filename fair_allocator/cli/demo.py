@@ -1,4 +1,4 @@
-"""`demo`: play a hidden world against the service, and show the outcome."""
+"""`demo`: send the requests of a simulated world to the real service, and show the outcome."""
 
 import argparse
 import signal
@@ -157,7 +157,7 @@ def _play(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _place(arguments: argparse.Namespace, stack: ExitStack) -> Path:
-    """Return the log's path; the stack removes a temporary directory unless the log is kept."""
+    """Return the path of the log. The stack removes a temporary log, unless it is to be kept."""
     if arguments.log is not None:
         return Path(arguments.log)
     prefix = "fair-allocator-demo-"
@@ -216,7 +216,10 @@ class _Stop:
 
 @contextmanager
 def _stop_on_signal() -> Iterator[_Stop]:
-    """Let Ctrl-C or SIGTERM end the demo after its current step, and a second signal at once."""
+    """Let Ctrl-C or SIGTERM end the demo after its current step.
+
+    A second signal ends it at once.
+    """
     stop = _Stop()
 
     def ask(_number: int, _frame: object) -> None:
@@ -224,7 +227,8 @@ def _stop_on_signal() -> Iterator[_Stop]:
             raise KeyboardInterrupt
         stop.asked = True
 
-    # Only the main thread may install handlers. Another thread is stopped by its creator.
+    # Only the main thread may install handlers. If the demo runs on another thread, the creator of
+    # the thread stops it.
     numbers = (signal.SIGINT, signal.SIGTERM) if current_thread() is main_thread() else ()
     before = {number: signal.signal(number, ask) for number in numbers}
     try:

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         partitions = client.partitions
         shards = read_shards(client, shard_settings(configuration, partitions))
         lines = state_file.write(with_bar("reading the journal", shards, partitions))
-        # The first line comes after the whole log was read: if that fails, no file is written.
+        # The first line is made after the whole log was read. If reading fails, no file is written.
         lines = chain([next(lines)], lines)
         if arguments.out == "-":
             sys.stdout.buffer.writelines(lines)

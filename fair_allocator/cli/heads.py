@@ -1,4 +1,4 @@
-"""The ends of the hash chains, read from the journal to compare with the assignments topic."""
+"""Read the ends of the hash chains from the journal, to compare them with the assignments topic."""
 
 import sys
 
@@ -12,8 +12,9 @@ from fair_allocator.log import JOURNAL, LogClient
 def journal_heads(client: LogClient, configuration: Configuration) -> list[Head]:
     """Return the ends of all partitions' chains according to the journal.
 
-    Call this before you read the topic, so that the topic has everything that the heads cover. If
-    the journal cannot be read, print a warning that a dropped tail would go unnoticed.
+    Call this before you read the topic, so that the topic has all records that the heads cover. If
+    the journal cannot be read, print a warning: the audit would not notice if the last records of
+    the topic were removed.
     """
     skip_last = configuration.kafka.delivery == "at_least_once"
     heads = []

@@ -21,7 +21,7 @@ from fair_allocator.wiring import open_client
 
 KINDS: Final = ("epoch", "control", "removed")
 MOST_NAMED: Final = 5
-"""How many arms of a change to name."""
+"""The most arms of a change to name."""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -60,13 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _partitions(client: LogClient, pool: str, partitioner: str) -> Iterable[int]:
-    """Return the partition of a pool; without a partitioner, all partitions."""
+    """Return the partition that a pool is on; all partitions if there is no partitioner."""
     home = partition_for(to_bytes(pool), client.partitions, partitioner)
     return range(client.partitions) if home is None else [home]
 
 
 def _changes(client: LogClient, partition: int, pool: str) -> Iterator[dict[str, Any]]:
-    """Yield the changes of a pool; a change that spans several records comes once."""
+    """Yield the changes of a pool. A change in several records is yielded once."""
     key, last = to_bytes(pool), None
     for record in client.read("assignments", partition):
         if record.key != key:

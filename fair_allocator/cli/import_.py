@@ -1,4 +1,4 @@
-"""`import`: take the pools of an export into a new log."""
+"""`import`: write the pools of an export to a new log."""
 
 import argparse
 from contextlib import closing

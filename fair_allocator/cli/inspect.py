@@ -1,4 +1,4 @@
-"""`inspect`: show where the pools stand; works with and without a running service."""
+"""`inspect`: show the state of the pools from the log, with or without a running service."""
 
 import argparse
 from collections.abc import Iterator
@@ -94,7 +94,7 @@ def _read(client: LogClient, settings: ShardSettings, partitions: range) -> Iter
 def _find(
     client: LogClient, settings: ShardSettings, partitions: range, name: str
 ) -> tuple[Shard, HostedPool]:
-    """Find a pool: first on the partition of its name, then on all others."""
+    """Find a pool: first on the partition that its name belongs on, then on the others."""
     home = partition_for(to_bytes(name), settings.partitions, settings.partitioner)
     likely = range(0) if home not in partitions or home is None else range(home, home + 1)
     for some in (likely, partitions):
@@ -175,7 +175,7 @@ def _print_pool(shard: dict[str, Any], pool: dict[str, Any]) -> None:
 
 
 def _print_split(split: dict[str, Any]) -> None:
-    """Print where the parts of a split pool stand together."""
+    """Print what the parts of a split pool owe each arm together."""
     bound = split["joint_bound"]
     promise = (
         "nothing is guaranteed" if bound is None else f"at most {counted(bound, 'pull')} short"
@@ -274,6 +274,6 @@ def _in_brackets(text: str) -> str:
 
 
 def _decimal(fraction: str) -> str:
-    """Round down to hundredths, so that the output never shows more than an arm is owed."""
+    """Return a fraction rounded down to hundredths: never more than an arm is owed."""
     hundredths = floor(Fraction(fraction) * 100)
     return f"{hundredths // 100:,}.{hundredths % 100:02}"

@@ -11,7 +11,7 @@ from fair_allocator.shard.hosted import HostedPool
 
 
 def shard(shard: Shard) -> dict[str, Any]:
-    """Return a shard's position: journal entry, clock and offsets."""
+    """Return how far a shard has come: its journal entry, clock and offsets."""
     return {
         "partition": shard.partition,
         "entry": shard.seq,
@@ -74,7 +74,7 @@ def _gap_bound(hosted: HostedPool) -> int | None:
 
 
 def detail(hosted: HostedPool) -> dict[str, Any]:
-    """Return the standing of a pool's arms, and the requests that wait."""
+    """Return the figures of a pool's arms (quota, entitlement, pulls), and the waiting requests."""
     return {
         "standing": _arms(hosted),
         "waiting_requests": [_waiter(each) for each in hosted.waiting.values()],
@@ -82,19 +82,19 @@ def detail(hosted: HostedPool) -> dict[str, Any]:
 
 
 class _Share(NamedTuple):
-    """What one part contributes to the joint standing of an arm."""
+    """What one part of a split pool adds to the sums of an arm."""
 
     entitled: Fraction
     pulls: int
     allowed: Fraction | None
-    """What the part may owe the arm; None if it promises nothing."""
+    """The most pulls that the part may owe the arm; None if it promises nothing."""
 
 
 def split(name: str, parts: Sequence[HostedPool]) -> dict[str, Any]:
-    """Return where the parts of a split pool stand together.
+    """Return the sums over the parts of a split pool.
 
-    What is tolerated holds in any order of the parts, so also if they were read one after the
-    other.
+    The parts were read one after the other, not at the same moment. What the arms may be owed is
+    right even so.
     """
     shares: dict[str, list[_Share]] = {}
     for hosted in parts:
@@ -116,7 +116,7 @@ def _shares(hosted: HostedPool) -> Iterator[tuple[str, _Share]]:
     quotas, pulls = pool.quotas_in_force, pool.pulls
     for arm, entitled in pool.entitled.items():
         unit = lcm(quotas[arm].denominator, entitled.denominator)
-        # A part is short by at most `bound` whole pulls, so it owes less than one pull more.
+        # A part is at most `bound` whole pulls short, so it owes less than `bound` + 1 pulls.
         allowed = None if bound is None else bound + 1 - Fraction(1, unit)
         yield arm, _Share(entitled, pulls[arm], allowed)
 

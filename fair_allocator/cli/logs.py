@@ -1,6 +1,7 @@
-"""The service's log lines, on standard error: one line per event that matters to an operator.
+"""The log lines of the service on standard error: one line for each event that operators need.
 
-Lines are text on a terminal and JSON otherwise. The service never logs a line per record.
+On a terminal the lines are text, otherwise JSON. The service never writes a log line for each
+record.
 """
 
 import json
@@ -29,7 +30,7 @@ def set_level(level: str) -> None:
 
 
 def _is_no_clients(record: logging.LogRecord) -> bool:
-    """Drop log lines of the Kafka clients, except critical ones.
+    """Tell whether to keep a log line: not if it comes from a Kafka client, unless it is critical.
 
     The clients log problems that they recover from. Other problems reach us as exceptions.
     """

@@ -43,7 +43,7 @@ def add_command(
     example: str,
     run: Callable[[argparse.Namespace], int] | None = None,
 ) -> argparse.ArgumentParser:
-    """Declare a command: `run` executes it, and its help ends with the example."""
+    """Declare a command. `run` executes it, and its help text ends with the example."""
     parser = subparsers.add_parser(
         name,
         help=summary,
@@ -95,7 +95,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def configuration_of(arguments: argparse.Namespace) -> "Configuration":
     """Return the configuration that a command was called with."""
-    # Imported only here: commands that ask a server need no configuration and must start fast.
+    # Imported only here: commands that ask a server need no configuration, and must start fast.
     from fair_allocator.config import load
 
     return load(arguments.config, os.environ)

@@ -1,4 +1,4 @@
-"""Print results: tables, JSON, progress bars, and foreign text with control characters escaped."""
+"""Print results: tables, JSON, progress bars, and texts of others without control characters."""
 
 import json
 import os
@@ -17,7 +17,7 @@ Thing = TypeVar("Thing")
 
 
 def shown(text: str) -> str:
-    r"""Return a foreign text, escaped if a terminal would interpret it instead of showing it.
+    r"""Return a text of another program, escaped if a terminal would not show it as it is.
 
     >>> shown("tasks"), shown("\x1b[2J")
     ('tasks', "'\\x1b[2J'")
@@ -73,7 +73,7 @@ class Bar:
         self._steps = 0
 
     def advance(self, steps: int) -> None:
-        """Advance the bar; cheap enough to call for each record."""
+        """Advance the bar. This is fast enough to be called for each record."""
         self._steps += steps
         if self._steps > self._grain:
             self._progress.advance(self._task, self._steps)

@@ -24,12 +24,15 @@ from fair_allocator.client import (
 from fair_allocator.errors import EX_CONFIG, EX_SOFTWARE, EX_UNAVAILABLE, FairAllocatorError
 
 URL_VARIABLE: Final = "FAIR_ALLOCATOR_URL"
-TOKEN_VARIABLE: Final = "FAIR_ALLOCATOR_TOKEN"  # noqa: S105  (its name)
+TOKEN_VARIABLE: Final = "FAIR_ALLOCATOR_TOKEN"  # noqa: S105  (the variable's name)
 USUAL_URL: Final = "http://127.0.0.1:9464"
 
 _RETRIES: Final = 3
-"""Few, because a person waits at the terminal: if no server listens, the command ends after half a
-second."""
+"""How often to try again.
+
+This is small, because a person waits at the terminal: if no server listens, the command ends after
+half a second.
+"""
 
 
 class TryAgain(FairAllocatorError):

@@ -99,7 +99,7 @@ def _records(client: LogClient, partition: int, progress: Bar) -> Iterator[tuple
 
 
 def _read(client: LogClient, known: list[Head]) -> dict[int, tuple[int, str]]:
-    """Return the heads of all partitions that have a chain; raise if a chain is broken."""
+    """Return the head of the hash chain of each partition that has one. Raise if one is broken."""
     offences: list[str] = []
 
     def blame(partition: int, offset: int, sentence: str) -> None:

@@ -212,7 +212,7 @@ def _parameter(text: str) -> tuple[str, float]:
 
 
 def _limit(text: str | None) -> Any:
-    """Return a limit in the form that an event has; "none" removes the limit."""
+    """Return the value of an option as an event has it. The text "none" removes the limit."""
     if text is None or text == "none":
         return None
     return int(text) if text.isdigit() else text

@@ -68,7 +68,7 @@ def _run(arguments: argparse.Namespace) -> int:
         quota = parse_quota(arguments.quota, "--quota")
     plan = answers.Plan(quota, arguments.rounds, arguments.slots)
     wanted = answers.entrants(arguments.bank)
-    for contestant in wanted:  # refuse a bad plan before any run starts
+    for contestant in wanted:  # refuse a plan that is not valid before any run starts
         answers.make_pool(found, plan, contestant, 0, 0)
     if plot is not None:
         writing.directory(plot.parent)

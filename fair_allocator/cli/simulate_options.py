@@ -54,7 +54,7 @@ _Drawn = ParamSpec("_Drawn")
 def drawn(
     draw: Callable[_Drawn, list[Path]], *what: _Drawn.args, **how: _Drawn.kwargs
 ) -> list[Path]:
-    """Draw pictures if matplotlib is installed; the numbers are written before this."""
+    """Call `draw` if matplotlib is installed; return the files. Print the numbers before this."""
     try:
         return draw(*what, **how)
     except ImportError:

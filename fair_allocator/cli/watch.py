@@ -1,4 +1,4 @@
-"""`watch`: show in the terminal where the pools of a running service stand."""
+"""`watch`: show in the terminal the figures of the pools of a running service."""
 
 import argparse
 import sys
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Figures = Mapping[str, Any]
 
 _BAR: Final = 30
-"""Characters of a full bar."""
+"""How many characters a full bar has."""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -52,7 +52,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show the table, and renew it until Ctrl-C."""
+    """Show the table, and update it until the user presses Ctrl-C."""
     from rich.console import Console
     from rich.live import Live
 
@@ -84,7 +84,7 @@ def _table(title: str, caption: str, *columns: str) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    # Names come from producers. `Text` shows them as they are and does not interpret markup.
+    # Names come from other programs. `Text` shows them as they are, without interpreting markup.
     table = Table(title=Text(title), caption=Text(caption), title_justify="left")
     for place, column in enumerate(columns):
         table.add_column(column, justify="right" if place else "left")

@@ -1,8 +1,8 @@
-"""Watch the service's loop: stop it on signals, and end the process if the loop is stuck.
+"""Watch the loop of the service: stop it on signals, and end the process if the loop is stuck.
 
-A separate thread reads the signals, so that it can end even a loop that hangs in a system call. An
-immediate end loses nothing, because a commit happens as a whole or not at all. (With at-least-once
-delivery, the published records may come twice.)
+A separate thread reads the signals, so that even a loop that hangs in a system call can be ended.
+An immediate end loses nothing, because a commit happens as a whole or not at all. (With
+at-least-once delivery, published records may be published a second time.)
 """
 
 import faulthandler
@@ -21,11 +21,16 @@ from fair_allocator.errors import EX_SOFTWARE
 logger = logging.getLogger(__name__)
 
 LOOKS: Final = 10
-"""Checks without a beat before a loop counts as stuck. We count checks, not seconds, because a
-suspended process makes no checks."""
+"""After this many checks without a beat, a loop counts as stuck.
+
+Checks are counted, and not seconds, because a suspended process makes no checks.
+"""
 
 LAST_WORDS_SECONDS: Final = 5.0
-"""How long the last report may take. It needs a limit: the loop may hang on standard error."""
+"""How long the last report may take.
+
+It needs a limit, because writing to standard error may hang.
+"""
 
 ONE_MOMENT: Final = 0.2
 """Seconds within which signals count as one. Some supervisors signal the process and its group."""
@@ -41,8 +46,8 @@ class Watchdog:
     stuck_seconds
         After this many seconds without a beat, the watchdog writes the stacks and exits 70.
     drain_seconds
-        How long the loop may take to end after the first signal. After that, the watchdog does the
-        same.
+        How many seconds the loop may take to end after the first signal. After that, the watchdog
+        also writes the stacks and exits 70.
     """
 
     def __init__(self, stuck_seconds: float, drain_seconds: float) -> None:
@@ -57,7 +62,7 @@ class Watchdog:
 
     @contextmanager
     def over(self, stop: Callable[[], None]) -> Iterator[None]:
-        """Watch while the block runs; `stop` asks the loop to end. For the main thread only."""
+        """Watch while the block runs; `stop` asks the loop to end. Call this on the main thread."""
         awake, wake = os.pipe()
         os.set_blocking(wake, False)
         thread = threading.Thread(
@@ -118,7 +123,10 @@ def _is_ignored(number: signal.Signals) -> bool:
 
 
 def _heard(_number: int, _frame: object) -> None:
-    """Do nothing: a handler makes Python write the signal to the pipe that the thread reads."""
+    """Do nothing.
+
+    Only with a handler does Python write the signal to the pipe that the thread reads.
+    """
 
 
 def _give_up(why: str) -> None:

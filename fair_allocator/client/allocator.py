@@ -21,8 +21,8 @@ Result = TypeVar("Result")
 class Allocator:
     """A client of a running allocator. Threads may share one; use it as a context manager.
 
-    If a call gets no answer, the client makes it again, after growing pauses and with the same
-    request id. So a request never gets a second arm because of a retry.
+    If a call gets no answer, the client makes it again with the same request id. The pauses between
+    attempts grow. So a request never gets a second arm because of a retry.
 
     Parameters
     ----------
@@ -31,16 +31,16 @@ class Allocator:
     token
         The bearer token, if the server requires one.
     timeout
-        An attempt fails after this many seconds without a byte from the server. The time that the
-        server was asked to wait does not count.
+        An attempt fails after this many seconds without a byte from the server. The seconds that
+        the call asks the server to wait are added to this.
     retries
-        How often to make a call again if the server cannot be reached or is too busy.
+        How many times to make a call again if the server cannot be reached or is too busy.
     connections
         How many connections may be open at the same time.
     verify
         How to check the server's certificate. Pass a context to use your own certificate authority.
     transport
-        The transport for the requests, if not the network.
+        The httpx transport for the requests; None means the network.
     """
 
     _reconnects = True
@@ -108,9 +108,10 @@ class Allocator:
         Raises
         ------
         Waiting
-            If there is no answer after `wait` seconds; the request stays recorded.
+            If there is no answer after `wait` seconds. The request stays recorded, and `find`
+            returns its answer later.
         Refused
-            If the pool does not serve such a request.
+            If the allocator refuses the request; `reason` says why.
         """
         ask = Ask(pool, request_id or new_id(), eligible, needs, slots)
         return self._run(talks.assign(ask, wait, self._retries))
@@ -151,11 +152,11 @@ class Allocator:
         return self._run(talks.decline(Decline(pool, request_id, arm), self._retries))
 
     def reward_many(self, rewards: Iterable[Reward]) -> list[Recorded | AllocatorError]:
-        """Send at most 1,000 rewards in one call; return a place or an error for each."""
+        """Send at most 1,000 rewards in one call; return where each was recorded, or an error."""
         return self._run(talks.reward_many(rewards, self._retries))
 
     def decline_many(self, declines: Iterable[Decline]) -> list[Recorded | AllocatorError]:
-        """Send at most 1,000 declines in one call; return a place or an error for each."""
+        """Send at most 1,000 declines in one call; return where each was recorded, or an error."""
         return self._run(talks.decline_many(declines, self._retries))
 
     def control(self, pool: str, action: str, **fields: Any) -> Recorded:
@@ -186,7 +187,7 @@ class Allocator:
     # -- transport ----------------------------------------------------------------------------
 
     def _run(self, talk: Talk[Result]) -> Result:
-        """Execute the steps of a talk until it returns its result."""
+        """Make the call that a talk describes, and return its result (see `exchange`)."""
         outcome: Outcome = None
         while True:
             try:
@@ -207,7 +208,7 @@ class Allocator:
 
 
 class Watch(Iterator[Assignment]):
-    """An endless stream of assignments; it reconnects if the connection is lost.
+    """An endless stream of assignments. It connects again if the connection is lost.
 
     As a context manager, it connects when the block begins, and closes when the block ends. So it
     misses no assignment that is committed within the block.
@@ -249,7 +250,7 @@ class Watch(Iterator[Assignment]):
         raise StopIteration
 
     def close(self) -> None:
-        """Close the connection; the watch is over."""
+        """Close the connection, and end the watch."""
         self._feed.close()
         self._hang_up()
 

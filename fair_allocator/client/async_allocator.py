@@ -1,4 +1,4 @@
-"""The client for asyncio; it shares everything but the transport with the blocking client."""
+"""The client for asyncio. It differs from the blocking client only in how it sends bytes."""
 
 import asyncio
 import ssl
@@ -91,11 +91,11 @@ class AsyncAllocator:
         return await self._run(talks.decline(Decline(pool, request_id, arm), self._retries))
 
     async def reward_many(self, rewards: Iterable[Reward]) -> list[Recorded | AllocatorError]:
-        """Send at most 1,000 rewards in one call; return a place or an error for each."""
+        """Send at most 1,000 rewards in one call; return where each was recorded, or an error."""
         return await self._run(talks.reward_many(rewards, self._retries))
 
     async def decline_many(self, declines: Iterable[Decline]) -> list[Recorded | AllocatorError]:
-        """Send at most 1,000 declines in one call; return a place or an error for each."""
+        """Send at most 1,000 declines in one call; return where each was recorded, or an error."""
         return await self._run(talks.decline_many(declines, self._retries))
 
     async def control(self, pool: str, action: str, **fields: Any) -> Recorded:
@@ -118,7 +118,7 @@ class AsyncAllocator:
     # -- transport ----------------------------------------------------------------------------
 
     async def _run(self, talk: Talk[Result]) -> Result:
-        """Execute the steps of a talk until it returns its result."""
+        """Make the call that a talk describes, and return its result (see `exchange`)."""
         outcome: Outcome = None
         while True:
             try:
@@ -139,7 +139,7 @@ class AsyncAllocator:
 
 
 class AsyncWatch(AsyncIterator[Assignment]):
-    """An endless stream of assignments; it reconnects if the connection is lost.
+    """An endless stream of assignments. It connects again if the connection is lost.
 
     With `async with`, it connects when the block begins, and closes when the block ends. So it
     misses no assignment that is committed within the block.
@@ -181,7 +181,7 @@ class AsyncWatch(AsyncIterator[Assignment]):
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Close the connection; the watch is over."""
+        """Close the connection, and end the watch."""
         self._feed.close()
         await self._hang_up()
 

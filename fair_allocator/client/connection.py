@@ -1,6 +1,6 @@
-"""How the clients use httpx: its settings, and what becomes of its answers and errors.
+"""How the clients use httpx: its settings, and how its answers and errors are translated.
 
-They become the `Reply` and the `Failure` that the client's code understands.
+An answer becomes a `Reply`, and an error becomes a `Failure` (see `exchange`).
 """
 
 import ssl
@@ -18,7 +18,10 @@ SILENT_SECONDS: Final = 60.0
 """A stream without a byte for so long is dead, because the server sends comments more often."""
 
 IDLE_SECONDS: Final = 3.0
-"""How long to keep an idle connection. Servers keep it longer, so no call meets a closing one."""
+"""How long to keep an idle connection.
+
+The server keeps it longer, so no call is sent on a closing one.
+"""
 
 _NEVER_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
@@ -34,8 +37,8 @@ class Connection:
     token
         The bearer token; None if the server requires none.
     timeout
-        An attempt fails after this many seconds without a byte from the server. The time that the
-        server was asked to wait does not count.
+        An attempt fails after this many seconds without a byte from the server. The seconds that
+        the call asks the server to wait are added to this.
     connections
         How many connections may be open at the same time.
     verify
@@ -92,12 +95,12 @@ class Connection:
 
 
 def reply_of(response: httpx.Response) -> Reply:
-    """Return an answer whose body was read."""
+    """Return the reply for an answer whose body was read."""
     return Reply.read(response.status_code, response.headers, response.content)
 
 
 def head_of(response: httpx.Response) -> Reply:
-    """Return an answer without its body, which is a stream."""
+    """Return the reply for an answer whose body is a stream, without the body."""
     return Reply(response.status_code, response.headers, None)
 
 

@@ -1,4 +1,4 @@
-"""Every error of the client, each with a message that says what to do.
+"""Every error of the client. Each has a message that says what to do.
 
 AllocatorError
 ├── Waiting        there is no arm yet; the request is recorded, ask again with the same id
@@ -47,7 +47,7 @@ class Refused(AllocatorError):
     detail
         What is wrong, in words.
     field
-        The wrong field, None if there is no single one.
+        The name of the field that is wrong; None if the reason is not one field.
     """
 
     def __init__(self, reason: str, detail: str = "", field: str | None = None) -> None:
@@ -96,7 +96,7 @@ class TooBusy(AllocatorError):
 
 
 class Unreachable(AllocatorError):
-    """No answer came. The server may have received the call nevertheless."""
+    """No answer came, but the server may have received the call."""
 
 
 class BadAnswer(AllocatorError):

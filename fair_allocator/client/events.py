@@ -1,4 +1,4 @@
-"""Server-sent events: bytes in, events out."""
+"""Read server-sent events from a stream of bytes."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -20,7 +20,7 @@ class Event(NamedTuple):
 
 
 class EventReader:
-    r"""Reads a stream of bytes that may be cut anywhere.
+    r"""Reads events from pieces of a stream, which may be cut anywhere.
 
     >>> reader = EventReader()
     >>> [*reader.feed(b": hello\n\nid: 0:7\nda")], [*reader.feed(b"ta: x\r\n\r\n")]

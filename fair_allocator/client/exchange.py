@@ -1,8 +1,9 @@
-"""One call and its answer, with retries if they help; without a transport.
+"""One call and its answer, with retries where they help, independent of how bytes are sent.
 
-A *talk* is a generator. It yields steps: a `Call` to make or a `Pause` to take. The client executes
-each step and sends the outcome to the generator. At the end the generator returns its result. One
-client makes blocking calls, the other awaits them. They differ in nothing else.
+A *talk* is a generator that describes a call with its retries. It yields steps: a `Call` to make or
+a `Pause` to take. The client executes each step and sends the outcome to the generator. At the end
+the generator returns its result. In this way the blocking client and the asyncio client share all
+code except the execution of steps.
 """
 
 import json
@@ -15,16 +16,19 @@ from .errors import Unreachable
 
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
-"""Seconds before the second attempt; the pause doubles with each attempt, up to the longest."""
+"""The pause in seconds before the second attempt, and the longest pause.
+
+The pause doubles with each attempt.
+"""
 
 LONGEST_RETRY_AFTER: Final = 30.0
 """If the server asks for a longer pause than this many seconds, the client does not retry."""
 
 BUSY: Final = 429
 FULL: Final = frozenset({"too-many-waiting", "too-many-requests", "no-memory"})
-"""With these reasons a 429 is the final answer; after any other 429 the client asks again."""
+"""An answer 429 with one of these reasons is final. After any other 429 the client asks again."""
 AWAY: Final = frozenset({502, 503, 504})
-"""Statuses of a server, or of a proxy in front of it, that cannot serve now."""
+"""HTTP statuses that say that the server, or a proxy in front of it, cannot serve now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,10 @@ class Retries:
     """Returns a random number in [0, 1), so that many clients do not retry at the same moment."""
 
     def pause(self, attempt: int, outcome: Reply | Failure) -> float | None:
-        """Return the seconds until the next attempt, None for no more; attempts count from 0."""
+        """Return the seconds until the next attempt; None if there is none.
+
+        The first attempt is 0.
+        """
         asked = outcome.retry_after if isinstance(outcome, Reply) else None
         if attempt >= self.times or (asked or 0.0) > LONGEST_RETRY_AFTER:
             return None
@@ -127,9 +134,9 @@ def exchange(call: Callable[[], Call], retries: Retries) -> Talk[Reply]:
     while True:
         made = call()
         outcome = yield made
-        assert outcome is not None  # noqa: S101  (only a pause has no outcome)
+        assert outcome is not None  # noqa: S101  (only a `Pause` has the outcome None)
         if not passes(outcome):
-            assert isinstance(outcome, Reply)  # noqa: S101  (a failure passes)
+            assert isinstance(outcome, Reply)  # noqa: S101  (`passes` is true for a `Failure`)
             return outcome
         pause = retries.pause(attempt, outcome) if may_repeat(made, outcome) else None
         if pause is None:
@@ -141,9 +148,10 @@ def exchange(call: Callable[[], Call], retries: Retries) -> Talk[Reply]:
 
 
 def passes(outcome: Reply | Failure) -> bool:
-    """Tell whether the call failed and may succeed at the next attempt.
+    """Tell whether the call failed for a reason that may pass, so that a retry may succeed.
 
-    If too many requests wait in a pool, this is a refusal: every attempt would be a dead letter.
+    If too many requests wait in a pool, this is a refusal: every further attempt would make one
+    more dead letter.
     """
     if isinstance(outcome, Failure) or outcome.status in AWAY:
         return True

@@ -12,9 +12,9 @@ Pools = Mapping[str, Iterable[str] | Mapping[str, Iterable[str]]]
 class FakeAllocator(Allocator):
     """An `Allocator` in memory, for tests: create it with pools instead of an address.
 
-    It is the real client, with a `FakeServer` instead of the network. `server` keeps all events
-    that came in, and a test can tell it what to answer. Nothing waits: a request without an arm
-    raises `Waiting` at once, and a watch ends after the last assignment.
+    It is the real client, with a `FakeServer` in place of the network. The attribute `server` keeps
+    all events that came in, and a test can tell it what to answer. No call waits: a request without
+    an arm raises `Waiting` at once, and a watch ends after the last assignment.
 
     >>> fake = FakeAllocator({"tasks": ["ann", "bob"]})
     >>> fake.server.give_next("tasks", "bob")

@@ -117,7 +117,10 @@ class FakePool:
         return True
 
     def _announce(self, request_id: str, arms: Sequence[str], instead_of: str | None) -> None:
-        """Keep the answer, and publish the decision; for a replaced slot, only the new arm."""
+        """Keep the answer, and publish the decision.
+
+        If one arm was replaced, publish only the new arm.
+        """
         picks = [{"arm": arm, "reason": "learner", "propensity": 1.0} for arm in arms]
         known: Json = {
             "pool": self._name,
@@ -136,7 +139,7 @@ class FakePool:
         self._answers[request_id] = {**known, "status": "assigned", "arms": picks, **place}
 
     def decline(self, request_id: str, arm: str | None) -> None:
-        """Give a declined slot to another arm, if the pool reassigns."""
+        """Record that an arm declined; give its slot to another arm, if the pool reassigns."""
         answer = self._answers.get(request_id)
         if answer is None or not self._reassign:
             return

@@ -75,7 +75,10 @@ class FakeServer:
     def fail_next(
         self, status: int | None = None, *, times: int = 1, reason: str | None = None
     ) -> None:
-        """Answer the next calls with a problem of this status; without a status, do not answer."""
+        """Let the next `times` calls fail with this status.
+
+        Without a status, they get no answer.
+        """
 
         def fail() -> Answer:
             if status is None:

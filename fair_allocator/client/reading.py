@@ -1,4 +1,4 @@
-"""Turn an answer into a value, or into the error to raise."""
+"""Turn an answer of the server into a value, or into the error to raise."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -70,7 +70,7 @@ def read_answer(content: Any) -> Assignment:
 
 
 def read_event(content: Any) -> Assignment | None:
-    """Return an assignment from an event of its topic; None for any other event."""
+    """Return the assignment in an event; None if the event is not an assignment."""
     with _Reading():
         if content["type"] != "assignment":
             return None

@@ -1,4 +1,7 @@
-"""The calls of the API, one talk each: what to send, how to read the answer, when to ask again."""
+"""The calls of the API: for each, a talk that sends it, reads its answer and retries it.
+
+A *talk* is a generator of steps that a client executes (see `exchange`).
+"""
 
 import json
 import time
@@ -29,7 +32,7 @@ Result = TypeVar("Result")
 
 
 def _part(text: str) -> str:
-    """Return a name as a part of a path; like JSON, it may contain lone surrogates."""
+    """Return a name as a part of a path. Like in JSON, the name may contain lone surrogates."""
     return quote(text, safe="", errors="surrogatepass")
 
 
@@ -85,7 +88,7 @@ def _answer(
         return max(0.0, until - clock())
 
     def post() -> Call:
-        assert ask is not None  # noqa: S101  (only then is it called)
+        assert ask is not None  # noqa: S101  (`post` is called only then)
         seconds = min(left(), LONGEST_WAIT)
         body = _encoded(ask.body())
         path = pool_path(pool, "requests")
@@ -99,7 +102,7 @@ def _answer(
     while True:
         reply = yield from exchange(step, retries)
         if ask is not None and step is look and is_unknown_request(reply):
-            step = post  # the server was restarted: the same id gets the first answer
+            step = post  # the server was restarted: send again, the same id gets the first answer
             continue
         if reply.status != ACCEPTED or left() == 0:
             return assignment_of(reply, pool, request_id)
@@ -121,7 +124,7 @@ def decline(event: Decline, retries: Retries) -> Talk[Recorded]:
 
 
 def control(pool: str, action: str, fields: Mapping[str, Any], retries: Retries) -> Talk[Recorded]:
-    """Send a control. Never retry `remove`: the pool may have been created again meanwhile."""
+    """Send a control. Never retry `remove`, because the pool may exist again by then."""
     body = {"action": action, **fields}
     return _record(pool, "controls", body, retries, action != "remove")
 
@@ -170,7 +173,7 @@ def _many(
     retries: Retries,
     wait: float | None = None,
 ) -> Talk[list[Result | AllocatorError]]:
-    """Send items; send an item again if the server was too busy for it."""
+    """Send items in one call. Send those items again for which the server was too busy."""
     if len(items) > MOST_IN_BATCH:
         raise ValueError(f"a batch has at most {MOST_IN_BATCH:,} items, got {len(items):,}")
     results: dict[int, Result | AllocatorError] = {}

@@ -1,4 +1,4 @@
-"""Arguments and results of the calls, as frozen values."""
+"""The arguments and results of the client's calls, as immutable values."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -35,14 +35,14 @@ class Assignment:
     round: int
     epoch: int
     repeat: bool = False
-    """Whether the request was answered before; this is its first answer again."""
+    """Whether the request was answered before. Then this is its first answer again."""
     instead_of: str | None = None
     """The arm that declined or ran out of time, if the request was decided again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The place in its topic where an event was recorded; it never changes."""
+    """The place in its topic where an event was recorded: partition and offset."""
 
     pool: str
     request_id: str | None
@@ -69,14 +69,14 @@ class Ask:
             raise TypeError(f"eligible is a list of arms, such as [{self.eligible!r}]")
 
     def body(self) -> dict[str, Any]:
-        """Return the event without its pool."""
+        """Return the event's fields without its pool, as the body of a call."""
         eligible = None if self.eligible is None else list(self.eligible)
         wanted = {"eligible": eligible, "needs": self.needs, "slots": self.slots}
         return {"request_id": self.request_id, **_said(wanted)}
 
     @property
     def repeatable(self) -> bool:
-        """Whether it has the same effect if sent twice; a request gets its first answer again."""
+        """Whether sending it twice has the same effect as once: it gets its first answer again."""
         return True
 
 
@@ -92,7 +92,7 @@ class Reward:
     """The arm of the reward; required if the request was given to several arms."""
 
     def body(self) -> dict[str, Any]:
-        """Return the event without its pool."""
+        """Return the event's fields without its pool, as the body of a call."""
         return {
             "request_id": self.request_id,
             "value": float(self.value),
@@ -101,7 +101,7 @@ class Reward:
 
     @property
     def repeatable(self) -> bool:
-        """Whether it has the same effect if sent twice; a reward counts only once."""
+        """Whether sending it twice has the same effect as once: a reward counts only once."""
         return True
 
 
@@ -115,15 +115,15 @@ class Decline:
     """The arm that declines; required if the request was given to several arms."""
 
     def body(self) -> dict[str, Any]:
-        """Return the event without its pool."""
+        """Return the event's fields without its pool, as the body of a call."""
         return {"request_id": self.request_id, **_said({"arm": self.arm})}
 
     @property
     def repeatable(self) -> bool:
-        """Whether it has the same effect if sent twice.
+        """Whether sending it twice has the same effect as once.
 
-        A decline without an arm has not: after a reassignment, the second one would decline for the
-        next arm.
+        This is not so for a decline without an arm: if the first decline gives the request to
+        another arm, the second one would decline for that arm.
         """
         return self.arm is not None
 

@@ -1,4 +1,7 @@
-"""A stream of assignments that continues over several connections; without a transport."""
+"""A stream of assignments over several connections, independent of how bytes are sent.
+
+A *talk* is a generator of steps that a client executes (see `exchange`).
+"""
 
 import json
 from collections.abc import Generator
@@ -21,11 +24,14 @@ class Read:
 
 Step = Call | Read | Pause | Assignment
 Watching = Generator[Step, Outcome | bytes, None]
-"""An endless talk: a `Call` opens a stream, and every `Assignment` is a result."""
+"""An endless talk.
+
+It yields a `Call` to open a stream, `Read` for more bytes, and every `Assignment`.
+"""
 
 
 class Feed:
-    """The next step of a watch, and its position in the stream."""
+    """Holds the next step of a watch for the client, and the position in the stream."""
 
     def __init__(
         self, pool: str | None, after: str | None, retries: Retries, reconnect: bool
@@ -42,7 +48,7 @@ class Feed:
         return step or next_step(self._talk, self._outcome)
 
     def done(self, outcome: Outcome | bytes) -> None:
-        """Take the outcome of the last step."""
+        """Receive the outcome of the last step."""
         self._outcome = outcome
 
     def put_back(self, step: Step) -> None:
@@ -66,7 +72,8 @@ def next_step(talk: Watching, outcome: Outcome | bytes) -> Step | None:
 def _watch(pool: str | None, feed: Feed, retries: Retries, reconnect: bool) -> Watching:
     """Follow assignments. If the connection is lost, connect again from the last event on.
 
-    The first connection has as many retries as any call. A later one is retried until it works.
+    The first connection has as many retries as any call. Later connections are tried again until
+    one works.
     """
     attempt = 0
     while True:
@@ -120,7 +127,7 @@ def _follow(feed: Feed) -> Generator[Read | Assignment, Outcome | bytes, bool]:
             raise BadAnswer(str(error)) from None
         for event in events:
             assignment = None if event.data is None else read_event(_decoded(event.data))
-            # Set before the yield: if the caller stops here, it has seen this assignment.
+            # Set this before the yield: if the caller stops there, it has seen this assignment.
             feed.last_id = event.id
             if assignment is not None:
                 yield assignment

@@ -1,4 +1,9 @@
-"""Which parts of a wanted change are safe to put in force now."""
+"""Find which parts of a wanted change can come into force now.
+
+A change has up to three parts: new quotas, a new bank, and a lower bound. A part can come into
+force if the pool's state is *safe* with it. Then the pool can still keep its promise (see
+`safety`). docs/theory.md explains these words.
+"""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -18,21 +23,21 @@ ATTEMPTS: Final = 16
 class Admission:
     """The parts of a change that can come into force in the current state.
 
-    If the whole change is safe, all of it comes into force. Otherwise the parts are tested in turn,
-    each together with the parts that were admitted before it. First come the quotas, one by one.
-    Their sum must stay at most 1. Then comes the bank. Last comes the bound, which is lowered as
-    far as is safe.
+    If the state is safe with the whole change, the whole change comes into force. Otherwise each
+    part is tested together with the parts that were admitted before it. The quotas are tested
+    first. Their sum must stay at most 1. Then the bank is tested. At the end, the bound is lowered
+    as far as the state stays safe.
 
     Attributes
     ----------
     quotas
-        The arms whose wanted quota comes into force.
+        The indices of the arms whose wanted quota comes into force.
     bank
         Whether the wanted bank comes into force.
     steps
-        By how much the bound comes down.
+        By how many pulls the bound is lowered.
     tests
-        How many states were tested (see `safety`).
+        How many times `is_safe` was called.
     """
 
     def __init__(
@@ -61,10 +66,10 @@ class Admission:
         self.steps = self._lowest(steps)
 
     def _admit(self, more: list[int]) -> None:
-        """Go through `more` in order, and admit each quota that is safe with those before it.
+        """Admit each arm of `more` whose wanted quota is safe with those admitted before.
 
-        If several quotas are safe together, each of them is safe alone. So one test is enough for
-        a group that is safe.
+        If several quotas are safe together, each of them is also safe alone. So a group of quotas
+        is tested as a whole first. Only a group that is not safe is divided into halves.
         """
         if not more or (self.tests >= ATTEMPTS and len(self._lines) > PROMPT):
             return
@@ -78,9 +83,10 @@ class Admission:
             self._admit(more[len(more) // 2 :])
 
     def _lowest(self, steps: int) -> int:
-        """Return by how many steps the bound can come down.
+        """Return by how many pulls the bound can be lowered, at most `steps`.
 
-        If a number of steps is safe, every smaller number is safe too.
+        If the state is safe with some number, it is safe with every smaller number. So this is a
+        binary search.
         """
         safe = 0
         while safe < steps:

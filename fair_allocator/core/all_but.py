@@ -7,7 +7,7 @@ from fair_allocator.core.errors import InvalidRequest, shown
 
 
 class AllBut:
-    """All arms of a pool except these. Pass it as `eligible` of a request.
+    """All arms of a pool except the given ones. Pass it as `eligible` of a request.
 
     >>> AllBut(["bob", "ann"])
     AllBut(['ann', 'bob'])
@@ -36,7 +36,7 @@ class AllBut:
 
 
 def is_names(names: object) -> bool:
-    """Tell whether a value is a collection of names. A single text is one name, so it is not."""
+    """Tell whether a value is a collection of names. A single text is not a collection."""
     if isinstance(names, str | bytes | Mapping | AllBut) or not isinstance(names, Iterable):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Which arms a learner may choose among: a few named arms, or all except a few."""
+"""The set of arms that a learner may choose from: a few named arms, or all except a few."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
@@ -19,19 +19,19 @@ _NOBODY: Final[set[int]] = set()
 class Among:
     """The arms that one request may be given to, as indices into the pool's arms.
 
-    A learner can ask for the length, ask whether an arm is in the set, iterate over the arms in
-    ascending order, or get them as numpy arrays. A fast learner can also use the attributes: they
-    show whether the set names its arms or leaves some out.
+    A learner can use it like a set: it has a length, ``in`` works, and iterating gives the arms in
+    ascending order. It can also return the arms as numpy arrays. A learner that must be fast can
+    read the attributes. They show whether the set names its arms or leaves some arms out.
 
     Attributes
     ----------
     size
         How many arms the pool has.
     named
-        The arms in ascending order, if the request names them; None if it is all arms except some.
+        The arms in ascending order, if the set names its arms; None if it has all arms except some.
     away
-        The arms left out because they are asleep or busy. The pool has told the learner of each of
-        them by `Learner.present`. Empty if `named` is given.
+        The arms left out because they are asleep or busy. The pool has called `Learner.present` for
+        each of them. Empty if `named` is given.
     extra
         The arms left out for this request only. Empty if `named` is given.
 
@@ -107,7 +107,7 @@ class Among:
         return Among(self.size, None, self.away, self.extra | out)
 
     def mask(self) -> "npt.NDArray[np.bool_]":
-        """Return a numpy array that says for every arm of the pool whether it is in the set."""
+        """Return a numpy array with a bool for every arm of the pool: whether it is in the set."""
         import numpy as np  # here, since most pools never need it and it is slow to load
 
         if self.named is not None:

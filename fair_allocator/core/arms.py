@@ -1,17 +1,23 @@
-"""What a pool knows of each arm, in columns: counts, rewards, and the line of its entitlement.
+"""What a pool knows of each arm, in columns: counts, rewards and entitlement.
 
-An arm's entitlement D is the line ``(base + slope * own) / unit``, with four integers. `own` is the
-arm's own clock: it counts the slots of all requests that the arm was eligible for. It is not stored
-itself. The pool stores one clock for all arms, and for each arm the number of slots that the arm
-has missed. In a plain pool no arm misses a slot, and every clock shows the round. A change of quota
-changes the slope of the line but keeps its current value, so the arm loses nothing that it is owed.
-`unit` is the least common denominator of the current value and the quota in force.
+A *column* is a list with one value for each arm. An arm's *entitlement* D is the number of pulls
+that its quota gives it so far. It is ``(base + slope * own) / unit``, with four integers. So it is
+a straight line over `own`.
 
-Most pools are small, are made from a template, and take plain requests. No such request changes the
-columns `joined`, `base`, `slope`, `unit` and `missed`. So small pools *share* them: pools in which
-such a column is equal have one list of it. Nobody ever writes to a shared list. Before code writes
-to a line, it calls `own_lines`. `own_missed` returns a list that may be written. `joined` is only
-replaced as a whole.
+`own` is the arm's *own clock*: it counts the slots of all requests that the arm was eligible for.
+(A request that wants three arms has three slots.) `own` is not stored. The pool stores one clock
+for all arms. For each arm it stores the number of slots that the arm has missed. In a pool with
+plain requests no arm misses a slot, and every clock shows the round.
+
+A change of quota changes the slope of the line but keeps its current value. So the arm loses
+nothing that it is owed. `unit` is the least common denominator of the current value and the quota
+in force.
+
+Most pools are small, are made from a template, and take plain requests. A plain request never
+changes the columns `joined`, `base`, `slope`, `unit` and `missed`. So small pools *share* these
+columns: if a column is equal in several pools, these pools have the same list object. No code
+writes to a shared list. Code that changes `base`, `slope` or `unit` first calls `own_lines`. Code
+that changes `missed` gets the list from `own_missed`. `joined` is only replaced as a whole.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -56,12 +62,15 @@ _SINCE_2: Final = ("missed", "last")
 
 
 def _newcomer(round: int, clock: int) -> tuple[int | float, ...]:
-    """Return the columns' values for an arm that joins in `round`."""
+    """Return the value of each column for an arm that joins in `round`, at the clock `clock`."""
     return round, 0, 0, 0, 0, 0.0, 0, 0, 1, 0, clock
 
 
 class Departed(NamedTuple):
-    """Sums over the arms that have left a pool. With them, the pool's totals never fall."""
+    """Sums over the arms that have left a pool.
+
+    They are part of its totals, so that no total falls.
+    """
 
     forced: int
     observed: int
@@ -69,7 +78,7 @@ class Departed(NamedTuple):
     pulls: int
 
     def joined_by(self, arms: "Arms", left: Collection[int]) -> "Departed":
-        """Return the sums with these arms included."""
+        """Return the sums with the arms `left` of `arms` added."""
         if not left:
             return self
         forced, observed, total, pulls = self
@@ -82,10 +91,11 @@ class Departed(NamedTuple):
 
     @classmethod
     def from_state(cls, sums: list[Any], rounds: int, arms: "Arms") -> "Departed":
-        """Return the sums that a stored state has.
+        """Return the sums from the stored plain data.
 
-        A state of version 1 does not have the pulls. In that version every round was one pull. So
-        the arms that left got all the pulls that the present arms did not get.
+        A state of version 1 does not store the sum of the pulls. In that version every round was
+        one pull. So this sum is the number of rounds minus the pulls of the arms that are still in
+        the pool.
         """
         forced, observed, total = sums[:3]
         pulls = sums[3] if len(sums) > 3 else rounds - sum(arms.pulls)
@@ -118,9 +128,9 @@ _NOBODY: Final[dict[int, int]] = {}
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Arms:
-    """Columns over the arms of a pool; an arm's index is its place in the configuration.
+    """The columns of a pool. An arm's index in every column is its place in the configuration.
 
-    Learners read them; only the pool writes.
+    Learners may read the columns. Only the pool writes them.
 
     Attributes
     ----------
@@ -129,22 +139,23 @@ class Arms:
     joined
         The first round in which the arm took part. An arm that leaves and joins again is a new arm.
     pulls, forced
-        How many rounds the arm was given, counted at the assignment, and how many of these the
-        fairness rule forced.
+        How many pulls the arm has, counted when a request is assigned; and how many of these pulls
+        the fairness rule forced.
     observed, total
         The number of rewards received, and their sum.
     pending
-        Assignments still waiting for their reward.
+        How many of the arm's assignments still wait for their reward.
     base, slope, unit
-        The line of the arm's entitlement, over its own clock.
+        The integers of the arm's entitlement, ``(base + slope * own) / unit``, where `own` is its
+        own clock.
     missed
-        The slots of the pool's clock for which the arm was not eligible. Negative if requests that
-        named the arm moved its own clock ahead of the pool's clock. Not valid while the arm is
-        `away`.
+        The pool's clock minus the arm's own clock. It is negative if requests that named the arm
+        moved its own clock ahead of the pool's clock. Not valid while the arm is `away`.
     last
         The arm's own clock at its last pull.
     away
-        The arms that are asleep or busy. Each has the value at which its own clock stopped.
+        The arms that are asleep or busy, by index, each with the value at which its own clock
+        stopped.
     """
 
     __slots__ = ("_shares_lines", "_shares_missed", "away", "index", "names", *_COLUMNS)
@@ -191,14 +202,17 @@ class Arms:
         return arms
 
     def join(self, names: Iterable[str], round: int, clock: int = 0) -> None:
-        """Add the arms of a new pool. They take part from `round` on; no quota is in force yet."""
+        """Add the arms of a new pool. They take part from `round` on. No quota is in force yet."""
         self._name(names)
         for name, value in zip(_COLUMNS, _newcomer(round, clock), strict=True):
             setattr(self, name, [value] * len(self.names))
         self.share()
 
     def newborn(self) -> "Arms":
-        """Return the columns of a new pool whose arms begin as these, which play no round."""
+        """Return columns for a new pool that begins with the values of these columns.
+
+        No round may have been played with these columns.
+        """
         arms = Arms()
         arms.names, arms.index, arms.joined = self.names, self.index, self.joined
         arms.base, arms.slope, arms.unit = self.base, self.slope, self.unit
@@ -216,7 +230,7 @@ class Arms:
     def arranged(
         self, names: Iterable[str], round: int, clock: int
     ) -> tuple["Arms", list[int | None]]:
-        """Return new columns in the order of `names`, and each arm's old index (None if new)."""
+        """Return columns in the order of `names`, and each name's old index (None if it is new)."""
         arms = Arms()
         arms.join(names, round, clock)
         kept = [self.index.get(name) for name in arms.names]
@@ -230,7 +244,7 @@ class Arms:
         return arms, kept
 
     def known(self, name: str) -> str:
-        """Return an arm's name as the object that the pool has, so that it is in memory once."""
+        """Return the pool's own string object for an arm's name, to keep no second copy of it."""
         arm = self.index.get(name)
         return name if arm is None else self.names[arm]
 
@@ -252,16 +266,13 @@ class Arms:
             self._shares_lines = True
 
     def own_lines(self) -> None:
-        """Make `base`, `slope` and `unit` lists of this pool alone, so that it may write."""
+        """Replace shared `base`, `slope` and `unit` by copies, which this pool may change."""
         if self._shares_lines:
             self.base, self.slope, self.unit = self.base[:], self.slope[:], self.unit[:]
             self._shares_lines = False
 
     def own_missed(self) -> list[int]:
-        """Make `missed` a list that belongs to this pool alone, and return the list.
-
-        Then the pool may write to the list.
-        """
+        """Return `missed`, after replacing a shared list by a copy, which this pool may change."""
         if self._shares_missed:
             self.missed = self.missed[:]
             self._shares_missed = False
@@ -276,7 +287,7 @@ class Arms:
         return clock - self.missed[arm]
 
     def leave_clock(self, arm: int, clock: int) -> None:
-        """Stop the own clock of an arm that is asleep or busy."""
+        """Stop the own clock of an arm that is now asleep or busy."""
         if self.away is _NOBODY:
             self.away = {}
         self.away[arm] = clock - self.missed[arm]
@@ -286,7 +297,7 @@ class Arms:
         self.own_missed()[arm] = clock - self.away.pop(arm)
 
     def align(self, clock: int) -> None:
-        """Set every arm's own clock to the pool's clock; each arm keeps its entitlement."""
+        """Set every arm's own clock to the pool's clock. Each arm keeps its entitlement."""
         self.own_lines()
         for arm in range(len(self)):
             missed = clock - self.own(arm, clock)
@@ -299,23 +310,23 @@ class Arms:
     # -- entitlement --------------------------------------------------------------------------
 
     def quota(self, arm: int) -> Fraction:
-        """Return the quota in force."""
+        """Return the arm's quota in force."""
         return Fraction(self.slope[arm], self.unit[arm])
 
     def has_quota(self, arm: int, quota: Fraction) -> bool:
-        """Tell whether this is the quota in force."""
+        """Tell whether `quota` is the arm's quota in force."""
         return quota.numerator * self.unit[arm] == self.slope[arm] * quota.denominator
 
     def quotas(self) -> list[Fraction]:
-        """Return the quotas in force, by index."""
+        """Return every arm's quota in force, in the order of the arms."""
         return [self.quota(arm) for arm in range(len(self))]
 
     def entitled(self, arm: int, clock: int) -> Fraction:
-        """Return what the arm is entitled to so far, exactly."""
+        """Return the arm's entitlement so far, exactly, in pulls."""
         return Fraction(self.base[arm] + self.slope[arm] * self.own(arm, clock), self.unit[arm])
 
     def claims(self, names: Iterable[str], clock: int) -> dict[str, Fraction]:
-        """Return what these arms are owed; leave out arms that are owed nothing."""
+        """Return entitlement minus pulls of each of these arms, if that is positive."""
         claims = {name: self.entitled(self.index[name], clock) for name in names}
         owed = {name: claim - self.pulls[self.index[name]] for name, claim in claims.items()}
         return {name: claim for name, claim in owed.items() if claim > 0}
@@ -343,7 +354,10 @@ class Arms:
             )
 
     def bend(self, arm: int, quota: Fraction, clock: int) -> None:
-        """Let the entitlement grow by `quota` per slot from now on; keep its current value."""
+        """Let the arm's entitlement grow by `quota` per slot from now on.
+
+        Its current value stays.
+        """
         self.own_lines()
         own = self.own(arm, clock)
         value = self.base[arm] + self.slope[arm] * own
@@ -357,11 +371,11 @@ class Arms:
         self.unit[arm] = wide
 
     def keep_within_bank(self, arm: int, clock: int, slots: int, bank: int) -> None:
-        """Keep an arm at most `bank` pulls ahead after a pull that the learner chose.
+        """Keep an arm's pulls at most `bank` ahead of its entitlement after the learner chose it.
 
-        `pulls` already counts the pull, and the clock already counts the request. If the arm is
-        further ahead, this method raises its entitlement by the excess. The entitlement never gets
-        higher than its value before the request plus one pull.
+        The caller has already counted the pull in `pulls`, and the request's slots in the clock. If
+        the arm is further ahead, this method raises its entitlement by the excess. It never raises
+        the entitlement above its value before the request plus one pull.
         """
         unit, slope = self.unit[arm], self.slope[arm]
         entitled = self.base[arm] + slope * self.own(arm, clock)
@@ -374,7 +388,8 @@ class Arms:
     def forgive(self, arm: int, clock: int, bank: int) -> bool:
         """Raise the entitlement of an arm whose pulls exceed it by more than `bank`.
 
-        The arm is then exactly `bank` pulls ahead. Return whether the entitlement was raised.
+        Then the pulls exceed the entitlement by exactly `bank`. Return whether the entitlement was
+        raised.
         """
         excess = self.unit[arm] * -bank - self.ahead(arm, clock, 0)
         if excess <= 0:

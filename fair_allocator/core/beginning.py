@@ -1,4 +1,4 @@
-"""What a pool begins with. Pools of one template begin alike, so this is read only once."""
+"""The settings with which a pool begins. Pools of one template share them, to read them once."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ from fair_allocator.core.wish import parse_bank, parse_wish
 
 
 class Beginning:
-    """The settings of new pools, read and checked, with what is in force from the first round on.
+    """The checked settings of new pools, and the fairness that is in force from the first round on.
 
-    It never changes: each pool takes columns and a fairness of its own from it.
+    It never changes. Each new pool gets its own columns (`Arms`) and its own `Fairness` from it.
     """
 
     __slots__ = ("arms", "caps", "fairness", "max_open", "remember", "seed")

@@ -1,11 +1,11 @@
 """Caps: the maximum share of each arm, which limits how often the learner may choose it.
 
-An arm with the cap u has an allowance, which grows like the entitlement. Every slot of a request
-that the arm is eligible for adds u, but one request adds at most 1. The learner may choose the
-arm while its pulls are below its allowance. The allowance then includes the current request. So the
-pulls never exceed the allowance rounded up. The only exception is a pull that fairness had to give
-ahead of time. In the long run fairness needs no more than the cap, because a cap is at least the
-quota.
+An arm with the cap u has an *allowance*: a number of pulls that grows with time. Every slot of a
+request that the arm is eligible for adds u to it, but one request adds at most 1. The learner may
+choose the arm for a request if the arm's pulls are below its allowance, in which this request is
+already counted. So the pulls never exceed the allowance rounded up, except by pulls that the
+fairness rule forced ahead of time. In the long run the rule forces no more pulls than the cap
+allows, because a cap is at least the quota.
 """
 
 from collections.abc import Iterable, Mapping
@@ -80,8 +80,8 @@ class Caps:
     def _level(self, arm: int, clock: int, before: "Caps | None") -> Fraction:
         """Return an arm's allowance so far.
 
-        The allowance of an arm without an earlier cap starts at the arm's pulls, or at its
-        entitlement if that is more.
+        `before` has the caps before a change, or None if there were none. The allowance of an arm
+        without an earlier cap starts at the arm's pulls, or at its entitlement if that is more.
         """
         arms = self._arms
         if before is not None:
@@ -111,7 +111,10 @@ class Caps:
         return self.shares[arm], Fraction(base + slope * self._arms.own(arm, clock), unit)
 
     def reached(self, among: Among, clock: int, slots: int) -> set[int]:
-        """Return the arms of `among` that are at their cap, so the learner may not choose them."""
+        """Return the arms of `among` that have reached their cap.
+
+        The learner may not choose these.
+        """
         full: set[int] = set()
         for arm in list(self._full):
             if self._has_room(arm, clock, 0):
@@ -121,7 +124,7 @@ class Caps:
         return full
 
     def count(self, eligible: Among, pulled: Iterable[int], clock: int, slots: int) -> None:
-        """Update the caps after a request was counted; `clock` is the time after it."""
+        """Update the caps after a request was counted; `clock` is the pool's clock after it."""
         if slots > 1:
             steep = self._steep if eligible.named is None else eligible.named
             for arm in steep:

@@ -1,11 +1,11 @@
 """Checks of a pool's state, made before the pool is built from it.
 
-A user may have written the state by hand. So everything is checked: types, ranges, and that the
-numbers agree with each other. `check_promise` comes last, because it needs entitlements that were
-checked before. It checks that the promise can be kept from this state.
+A user may have written the state by hand. So everything is checked: types, ranges, and whether the
+numbers agree with each other. The last check is `check_promise`, because it needs entitlements that
+are already checked. It checks that the pool can keep its promise from this state.
 
-The time of a check grows only linearly with the size of the state. An error names the key and the
-value.
+The time of the checks grows linearly with the size of the state. Each error message names the key
+and the value that is wrong.
 """
 
 from collections.abc import Mapping, Sequence
@@ -84,18 +84,20 @@ def _require_keys(state: Mapping[str, Any]) -> None:
 def check_promise(
     lines: Sequence[Line], in_force: str, wanted: str, bound: int, allowed: int
 ) -> None:
-    """Refuse a state from which the promise cannot be kept, or which no pool can reach.
+    """Refuse a state from which the pool cannot keep its promise, or that no pool can reach.
 
-    `in_force` and `wanted` are rules. Do not call this for states of older releases. In these
-    releases changes took effect at other moments, so their states can fail this check.
+    `in_force` and `wanted` are names of rules. `bound` is the bound in force, and `allowed` is the
+    bound that the configured tolerance asks for. Do not call this for states of older releases. In
+    those releases changes came into force at other moments, so their states can fail this check.
     """
     if in_force != wanted and (in_force == "max-deficit" or "none" in (in_force, wanted)):
         refuse("fairness.rule", f"what the configuration gives, {wanted}", in_force)
     if in_force == "none":
         return
-    # While the bound is above `allowed`, a pool lowers it by a step as soon as that is safe. A
-    # large pool tests this only every `since` requests, and an arm gets at most one pull per
-    # request. So if all arms are further ahead than `since`, the pool would have lowered the bound.
+    # While the bound is above `allowed`, a pool lowers it as soon as that is safe. A large pool
+    # tests this only every `since` requests, and an arm gets at most one pull per request. So if
+    # every arm has more than `since` pulls to spare, the pool would already have lowered the bound:
+    # no pool reaches this state.
     since = len(lines) * ATTEMPTS // 64 if len(lines) > PROMPT else 0
     furthest = max(-(-ahead // unit) for ahead, _, unit in lines)
     if bound > allowed and furthest < -since:
@@ -182,7 +184,7 @@ def _check_column(name: str, column: Any, count: int) -> None:
 
 
 def _check_away(away: Any, count: int, rounds: int) -> dict[int, int]:
-    """Return the value of each away arm's own clock."""
+    """Check the arms that are away; return for each of them where its own clock stopped."""
     clocks: dict[int, int] = {}
     for pair in list_in("arms.away", away):
         arm, own = list_in("arms.away", pair, 2)
@@ -193,7 +195,10 @@ def _check_away(away: Any, count: int, rounds: int) -> dict[int, int]:
 
 
 def _check_departed(state: Mapping[str, Any], arms: Mapping[str, Any], rounds: int) -> None:
-    """Check the sums over the arms that left. Every pull must belong to an arm, present or not."""
+    """Check the sums over the arms that left.
+
+    Every pull must belong to an arm of the pool or to them.
+    """
     sums = list_in("departed", state["departed"])
     if len(sums) != 4 and (len(sums) != 3 or state["version"] > 1):
         refuse("departed", "a list of 4", sums)
@@ -264,7 +269,7 @@ def _check_caps(caps: Any, arms: Mapping[str, Any], state: Mapping[str, Any], ro
 def _check_presence(
     presence: Any, requests: Any, arms: Mapping[str, Any], names: list[str]
 ) -> None:
-    """Check which arms are present. In a pool with plain requests, all arms must be."""
+    """Check which arms are present. In a pool with plain requests, all arms must be present."""
     away = dict(arms.get("away", []))
     if requests == "plain":
         if presence is not None:
@@ -326,7 +331,7 @@ class _Answers:
                 refuse("requests.closed", "requests that wait for no reward", fields)
 
     def _is_open(self, key: str, fields: Any) -> bool:
-        """Check a request and all its picks; tell whether a reward is pending."""
+        """Check a request and its picks, one for each arm it got; tell if a reward is pending."""
         if type(fields) is not list or not 6 <= len(fields) <= 8 or type(fields[0]) is not str:
             refuse(key, "a list with an id, an arm and how it was given", fields)
         before = len(self._seen)

@@ -1,14 +1,16 @@
-"""The arms of a pool by deadline: the part of the rule in `general` that is kept between requests.
+"""The arms of a pool, ordered by deadline. The rule in `general` keeps this order between requests.
 
-z is an arm's entitlement, minus its pulls, minus the bound. A heap has the arms with a positive z,
-by deadline. A timing wheel has the others, under the first slot in which their z is positive. In
+*z* is an arm's entitlement, minus its pulls, minus the bound. An arm's *deadline* is the slot of
+its own clock by which it must be served. (An arm's own clock counts only the slots of requests for
+which the arm was eligible.) A heap has the arms with a positive z, ordered by deadline. A *timing
+wheel* has the other arms: a dict from a slot to the arms whose z becomes positive in that slot. In
 some cases an arm is owed although its z is not positive (see `general`). For these cases a second
-heap has all arms with a quota, by deadline. Heaps and wheel are made when a request first needs
-them.
+heap has all arms with a quota, ordered by deadline. The heaps and the wheel are made when a request
+first needs them.
 
-Most arms that a request names are not owed now or soon. To skip such an arm with one comparison, we
-store for each arm the first slot of its own clock in which its z is positive. Pulls change this
-slot, but time does not.
+Most arms that a request names are not owed, now or soon. The code skips such an arm after one
+comparison. For this, it stores for each arm the first slot of its own clock in which its z is
+positive. A pull changes this slot. The passing of time does not change it.
 """
 
 from heapq import heapify, heappush
@@ -26,7 +28,7 @@ _FAR: Final = 1 << 60
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Deadlines:
-    """Which arms are owed or will be, by deadline, for the rule in `general`."""
+    """The arms that are owed now or later, ordered by deadline, for the rule in `general`."""
 
     __slots__ = (
         *("_all", "_arms", "_away", "_backlog", "_bound", "_dirty", "_entries", "_filed", "_heap"),
@@ -38,10 +40,10 @@ class Deadlines:
         self._bound = terms.bound
         self._size = len(arms)
         # The first slot of each arm's own clock in which its z is positive. A value that is too
-        # early does no harm: the arm is then computed exactly.
+        # early does no harm: it only means that the exact z is computed.
         self._since = [self._positive_from(arm) for arm in range(len(arms))]
-        # For each arm with a positive z, z as (level, rise): level + rise * clock, in units of
-        # 1 / ONE, rounded up.
+        # The z of each arm whose z is positive, as (level, rise). The value is level + rise *
+        # clock, in units of 1 / ONE, rounded up.
         self._backlog: dict[int, tuple[int, int]] = {}
         # The sums of the levels, of the rises, and of the levels of away arms.
         self._level = self._rise = self._away = 0
@@ -83,7 +85,7 @@ class Deadlines:
         self._look_again(arm, clock)
 
     def _add(self, arm: int) -> None:
-        """Add an arm whose z is positive."""
+        """Add an arm whose z is positive to the heap and to the backlog."""
         arms = self._arms
         unit, slope = arms.unit[arm], arms.slope[arm]
         level = rise = 0  # an arm without a quota adds nothing to the backlog
@@ -104,7 +106,7 @@ class Deadlines:
         self._rise += rise
 
     def _remove(self, arm: int) -> None:
-        """Remove an arm if its z was positive."""
+        """Remove an arm from the backlog, if its z was positive."""
         if arm in self._backlog:
             level, rise = self._backlog.pop(arm)
             self._level -= level
@@ -114,7 +116,7 @@ class Deadlines:
             self._keys.pop(arm, None)
 
     def _key(self, arm: int) -> int:
-        """Return an arm's deadline and its index as one integer."""
+        """Return an arm's deadline and its index, packed in one integer for the heap."""
         arms = self._arms
         slope, unit = arms.slope[arm], arms.unit[arm]
         if not slope:
@@ -134,8 +136,8 @@ class Deadlines:
     def _file(self, arm: int) -> None:
         """Put an arm on the wheel under the first slot in which its z is positive.
 
-        An earlier entry stays, although a pull or a missed slot has made it too early. The arm gets
-        a new entry when the slot of the old entry comes.
+        If the arm already has an entry under an earlier slot, that entry stays. When that slot
+        comes, the arm gets a new entry.
         """
         if self._arms.slope[arm]:
             since = self._since[arm] + self._arms.missed[arm]

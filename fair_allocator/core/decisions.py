@@ -20,7 +20,10 @@ from fair_allocator.core.texts import parse_text
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Decisions(Rewards):
-    """The part of a pool that decides. Its subclass `Pool` adds configuration and storage."""
+    """The part of a pool that decides requests.
+
+    Its subclass `Pool` adds configuration and storage.
+    """
 
     _proposals: Proposals
     _presence: Presence | None
@@ -33,7 +36,7 @@ class Decisions(Rewards):
         eligible: Iterable[str] | Any | None = None,
         slots: SupportsIndex | Any = 1,
     ) -> Assignment:
-        """Decide a request, or repeat its earlier answer.
+        """Decide a request and count the decision, or return its earlier answer.
 
         Parameters
         ----------

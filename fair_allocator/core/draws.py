@@ -1,8 +1,8 @@
-"""Random numbers without a state: each is a function of (seed, pool, round, purpose).
+"""Random numbers without a state: each number is computed from (seed, pool, round, purpose).
 
-So a restored or replayed pool draws exactly the same numbers as the first run. It does not matter
-what happened in between, or in which order the numbers are drawn. The purpose is a small integer
-that tells the draws of one round apart.
+So a pool that is restored or replayed draws exactly the same numbers as in the first run. The order
+of the draws has no effect, nor has anything that happened in between. The purpose is a small
+integer that tells apart the draws of one round.
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ class Draws:
         self._key = 0  # made when first needed, because most pools draw no numbers
 
     def _made_key(self) -> int:
-        """Return the key, and make it if need be."""
+        """Return the key that every draw of this pool uses. The first call makes it."""
         if not self._key:
             text = f"{self._seed}\0{self._pool}".encode("utf-8", "surrogatepass")
             self._key = int.from_bytes(blake2b(text, digest_size=16).digest())
@@ -63,7 +63,10 @@ class Draws:
         return (self._word(round, purpose) >> 11) * 2.0**-53
 
     def below(self, bound: int, round: int, purpose: int) -> int:
-        """Return an integer in ``range(bound)``. All are equally likely, within bound / 2**64."""
+        """Return an integer in ``range(bound)``.
+
+        All are equally likely, up to an error of bound / 2**64.
+        """
         return self._word(round, purpose) * bound >> 64
 
     def shuffled(self, bound: int, round: int, purpose: int) -> Iterator[int]:

@@ -1,8 +1,8 @@
-"""The errors of the core, each with a message that says what to do.
+"""The errors of the core. Each has a message that says what to do.
 
 FairAllocatorError
 ├── InvalidPool      quotas, tolerance, rule or learner that are not valid (a ValueError)
-├── InvalidRequest   a request for arms or slots that the pool cannot give (a ValueError)
+├── InvalidRequest   a request that asks for more than the pool can give (a ValueError)
 │   ├── NobodyFree   every eligible arm is asleep, busy or at its cap
 │   └── NobodyLeft   every eligible arm was given the request before
 ├── InvalidReward    a reward that is not a number in [0, 1], or names a wrong arm (a ValueError)
@@ -27,7 +27,7 @@ class NobodyFree(InvalidRequest):
 
 
 class NobodyLeft(InvalidRequest):
-    """Every arm that could take the request was given it before; nothing was counted."""
+    """Every arm that could take the request has had it before; nothing was counted."""
 
 
 class InvalidReward(FairAllocatorError, ValueError):

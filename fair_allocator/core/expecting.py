@@ -1,4 +1,7 @@
-"""Checks of single values of a state: each returns a valid value, or raises and names the key."""
+"""Check single values of a state: each function returns a valid value, or raises an error.
+
+`key` is the name of the value in the state. The error message says it.
+"""
 
 from collections.abc import Mapping
 from math import inf

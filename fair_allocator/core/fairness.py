@@ -1,13 +1,14 @@
 """Which rule, quotas, bound and bank are in force, and how a change takes effect.
 
-A change says what is *wanted*. Harmless changes take effect at once: an arm leaves, a quota falls,
-a tolerance rises, a bank grows. In all other changes a quota rises, an arm joins, or a bound or a
-bank comes down. These take effect as soon as the state is safe with them (see `safety`), because no
-rule can keep a promise from an unsafe state. The pool tests this again after every request; a large
-pool tests it after every few requests.
+*Wanted* is what the configuration asks for; *in force* is what the pool works with now. A change of
+the configuration changes what is wanted. Harmless parts of a change take effect at once: an arm
+leaves, a quota falls, a tolerance rises, a bank grows. In the other parts a quota rises, an arm
+joins, or a bound or a bank gets smaller. These take effect only when the state is safe with them
+(see `safety`), because from an unsafe state no rule can keep the promise. Until then the pool tests
+them again after every request. A large pool tests them after every few requests.
 
-The rule max-deficit needs more than a safe state. After a change, it takes over only when no arm is
-owed. Until then the rule earliest-deadline serves the arms, because it needs only a safe state.
+The rule max-deficit needs more than a safe state: after a change, it can begin only when no arm is
+owed a pull. Until then the rule earliest-deadline is in force, because it needs only a safe state.
 docs/theory.md has the proofs and explains the words.
 """
 
@@ -33,21 +34,23 @@ from fair_allocator.core.wish import Wish, parse_wish
 Listener = Callable[[Epoch], None]
 
 _terms: Final = lru_cache(maxsize=1_000)(Terms)
-"""Makes terms that pools share."""
+"""Makes `Terms`. Pools with equal terms share one object."""
 
 NO_EPOCHS: Final[list[Epoch]] = []
-"""What pools have collected that collect their epochs, but had none. Never add to it."""
+"""The list of all pools that collect their epochs but have none yet. Never add to it."""
 
 _NOTHING: Final[dict[int, Fraction]] = {}
-"""What is wanted in all pools in which everything is in force. Never add to it."""
+"""The wanted quotas of all pools in which everything wanted is in force. Never add to it."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Fairness:
-    """The part of a pool that knows which arm to serve, by which rule, with which promise.
+    """The part of a pool that knows which arm must be served, by which rule, and what is promised.
 
-    There is a new `Epoch` whenever a change comes into force. If there is a listener, it gets the
-    epoch. Otherwise, the epoch is added to `collected`, unless that is None.
+    An *epoch* is a span of rounds in which the same settings are in force. Whenever a change comes
+    into force, a new `Epoch` is made. If the pool has a listener (a function), the listener is
+    called with the epoch. Otherwise, the epoch is added to the list `collected`, unless that is
+    None.
     """
 
     __slots__ = (
@@ -76,7 +79,10 @@ class Fairness:
 
     @classmethod
     def begun(cls, arms: Arms, quotas: Sequence[Fraction], wish: Wish) -> "Fairness":
-        """Make the fairness with which new pools begin. Everything wanted is in force at once."""
+        """Make a fairness for pools that have played no round.
+
+        Everything wanted is in force at once.
+        """
         fairness = cls(arms, quotas, wish, wish.rule, 0, 0)
         fairness.bound = fairness.allowed
         fairness._renew()
@@ -86,7 +92,7 @@ class Fairness:
     def newborn(
         self, arms: Arms, on_epoch: Listener | None, collected: list[Epoch] | None
     ) -> "Fairness":
-        """Return the fairness of a new pool that begins with this one, on columns of its own."""
+        """Return a copy of this fairness for a new pool, which has its own columns `arms`."""
         make = Fairness.__new__
         new = make(Fairness)
         new.rule, new.bound, new.epoch, new.bank = self.rule, self.bound, self.epoch, self.bank
@@ -97,7 +103,7 @@ class Fairness:
         return new
 
     def _want(self, arms: Arms, quotas: Sequence[Fraction], wish: Wish) -> None:
-        """Note what is wanted, and which parts of it are not in force yet."""
+        """Store what is wanted, and which parts of it are not in force yet."""
         self._arms = arms
         self.wish = wish
         self._rule = wish.rule
@@ -108,7 +114,7 @@ class Fairness:
         self._renew()
 
     def _renew(self) -> None:
-        """Cache the values that every round needs, after something came into force."""
+        """Compute the values that every round needs again, after something came into force."""
         full = self.rule == "earliest-deadline" and compare_sum_to_one(self._arms.quotas()) == 0
         self._terms = _terms(self.allowed, self.bound, full)
         self._forcing: Forcing | None = None
@@ -135,7 +141,7 @@ class Fairness:
         return forcing.pick(slot)
 
     def pulled(self, arm: int, clock: int, forced: bool) -> None:
-        """Update the state after a pull. Without a bank, callers may skip the learner's pulls."""
+        """Update the state after a pull. Without a bank, only forced pulls need this call."""
         if not forced:
             if self.bank is not None:
                 self._arms.keep_within_bank(arm, clock, 1, self.bank)
@@ -145,14 +151,14 @@ class Fairness:
     def follow(self, epoch: int) -> None:
         """Prepare to count a pull that was decided earlier, in `epoch`.
 
-        In releases before 0.2, changes took effect at other moments. So `epoch` may be higher than
-        the epoch of this object.
+        The pull is read from a journal. In releases before 0.2, changes came into force at other
+        moments. So `epoch` may be higher than the epoch of this object.
         """
         self._forcing = None
         self.epoch = max(self.epoch, epoch)
 
     def serve(self, eligible: Among, clock: int, slots: int) -> list[int]:
-        """Return the arms that a request must serve, in a pool whose requests may name arms."""
+        """Return the arms that a request must serve, if the pool's requests may name arms."""
         if self.rule == "none":
             return []
         return self._served_by(clock).serve(eligible, clock, slots)
@@ -160,7 +166,8 @@ class Fairness:
     def count(self, eligible: Among, clock: int, slots: int, pulled: list[int], forced: int) -> int:
         """Count a request that may name arms and slots; return the pool's clock after it.
 
-        The first `forced` arms of `pulled` had to be served. The learner chose the others.
+        `pulled` has the arms that got the request. The first `forced` of them were picked by the
+        fairness rule; the learner chose the others.
         """
         general = self._served_by(clock)
         return general.count(eligible, clock, slots, pulled, forced, self.bank)
@@ -182,7 +189,7 @@ class Fairness:
 
     @property
     def guarantee(self) -> Guarantee:
-        """Return what is promised now."""
+        """Return what the pool promises now."""
         if self.rule == "none":
             return Guarantee("none", None, None, False, self.wish.requests, None)
         return Guarantee(
@@ -191,11 +198,11 @@ class Fairness:
 
     @property
     def wanted(self) -> dict[int, Fraction]:
-        """Return the quotas that are still to take effect, by arm."""
+        """Return the wanted quotas that are not in force yet, by the index of the arm."""
         return dict(self._wanted)
 
     def lines(self, clock: int) -> list[Line]:
-        """Return the line of every arm, in the form that `safety` tests."""
+        """Return for every arm the line of its entitlement, in the form that `safety` tests."""
         arms, bound = self._arms, self.bound
         return [
             (arms.ahead(arm, clock, bound), arms.slope[arm], arms.unit[arm])
@@ -205,7 +212,7 @@ class Fairness:
     # -- plain data ---------------------------------------------------------------------------
 
     def state(self) -> dict[str, object]:
-        """Return what is in force and wanted, as plain data. The arms' lines are in `Arms`."""
+        """Return what is in force and what is wanted, as plain data, except what `Arms` stores."""
         wish = self.wish
         return {
             "choice": wish.choice,
@@ -253,10 +260,13 @@ class Fairness:
         round: int,
         on_epoch: Listener,
     ) -> "Fairness":
-        """Return a new fairness for another wish, with one quota for each arm of `arms`.
+        """Return a new fairness for changed settings.
 
-        `round` is the next round. This object stays as it is. If the change is refused, `arms`
-        stays as it is, too. `on_epoch` is called with the epoch that begins with the change.
+        `quotas` has one quota for each arm of `arms`.
+
+        `wish` has the other settings. `round` is the next round. This object does not change. If
+        the change is refused, `arms` does not change either. `on_epoch` is called with the epoch
+        that begins with the change.
         """
         rule = wish.rule
         if "none" in (rule, self.rule) and rule != self.rule:
@@ -275,7 +285,7 @@ class Fairness:
         return other
 
     def _admit_harmless(self, clock: int) -> list[int]:
-        """Put harmless changes in force; return the arms whose quota fell."""
+        """Put the harmless parts of the change in force; return the arms whose quota fell."""
         arms, wanted, bank = self._arms, self._wanted, self.wish.bank
         fallen = [arm for arm, quota in wanted.items() if quota < arms.quota(arm)]
         for arm in fallen:
@@ -289,7 +299,7 @@ class Fairness:
         return fallen
 
     def advance(self, clock: int, round: int) -> None:
-        """After a request, try again to put the waiting changes in force."""
+        """After a request, try again to put in force what is wanted but not yet in force."""
         if self._pause:
             self._pause -= 1
             return
@@ -299,7 +309,7 @@ class Fairness:
             self._announce(admitted, clock, round)
 
     def _admit(self, clock: int) -> list[int]:
-        """Put the safe parts of the wish in force; return the arms whose lines changed."""
+        """Put the safe parts of the wanted change in force; return the arms whose quota changed."""
         arms, bound, rule, bank = self._arms, self.bound, self.rule, self.bank
         lines, slack = self.lines(clock), self.bound - self.allowed
         nobody_owed = all(ahead + slack * unit <= 0 for ahead, _, unit in lines)
@@ -324,11 +334,11 @@ class Fairness:
         if self.bank is not None and self.bank != bank:
             raised = {arm for arm in range(len(arms)) if arms.forgive(arm, clock, self.bank)}
             for arm in range(len(arms)):
-                arms.last[arm] = arms.own(arm, clock)  # the new bank limits waits from now on
+                arms.last[arm] = arms.own(arm, clock)  # the new bank limits only waits from now on
             admitted += sorted(raised.difference(admitted))
         if admitted or (bound, rule, bank) != (self.bound, self.rule, self.bank):
             self._renew()
-        # A large pool waits for some requests before the next attempt. So the attempts look at no
+        # A large pool lets some requests pass before the next attempt. So the attempts look at no
         # more than 64 arms per request on average.
         looks = min(tests, ATTEMPTS) * len(lines)
         self._pause = looks // 64 if self.changing and len(lines) > PROMPT else 0
@@ -342,12 +352,12 @@ class Fairness:
             self._tell(epoch)
 
     def confirm(self, clock: int, round: int) -> None:
-        """Begin a new epoch with the same settings, after a change that changed nothing."""
+        """Begin a new epoch with the same settings, after a configuration that changed nothing."""
         self._announce([], clock, round)
 
     def _announce(self, changed: Sequence[int], clock: int, round: int) -> None:
         self.epoch += 1
-        self._arms.share_lines()  # most stay as they are until the next epoch
+        self._arms.share_lines()  # most lines do not change before the next epoch
         if self._on_epoch is not None or self.collected is not None:
             self._tell(self.in_force(changed, clock, round))
 
@@ -358,11 +368,14 @@ class Fairness:
             self.collected = [*self.collected, epoch]
 
     def collect(self, epochs: list[Epoch]) -> None:
-        """Collect the epochs from now on, after these. There is no listener any more."""
+        """From now on, add new epochs to the list `epochs`. The listener is not called any more."""
         self._on_epoch, self.collected = None, epochs or NO_EPOCHS
 
     def secure(self, clock: int, round: int) -> None:
-        """Raise the bound until it can be kept: an older release may have broken it by a change."""
+        """Raise the bound until the pool can keep it.
+
+        An older release may have put a change in force too early.
+        """
         more = 0 if self.rule == "none" else least_safe_bound(self.lines(clock))
         if more:
             self.bound += more
@@ -373,11 +386,11 @@ class Fairness:
             self.advance(clock, round)
 
     def check_promise(self, clock: int) -> None:
-        """Refuse a state from which the promise cannot be kept."""
+        """Refuse a state from which the pool cannot keep its promise."""
         check_promise(self.lines(clock), self.rule, self._rule, self.bound, self.allowed)
 
     def in_force(self, named: Iterable[int], clock: int, round: int) -> Epoch:
-        """Return what is in force from `round` on, with the standing of the named arms."""
+        """Return what is in force from `round` on, with a `Standing` for each arm in `named`."""
         arms = self._arms
         standings = {
             arms.names[arm]: Standing(arms.quota(arm), arms.entitled(arm, clock), arms.pulls[arm])

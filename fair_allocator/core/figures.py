@@ -16,7 +16,10 @@ from fair_allocator.core.table import describe, html, rows
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Figures:
-    """The part of a pool that only reads. A method that returns one figure per arm takes O(k)."""
+    """The part of a pool that only reads.
+
+    Methods that return a figure for each of k arms take O(k).
+    """
 
     name: str
     """The pool's name. The random numbers depend on it."""
@@ -59,7 +62,10 @@ class Figures:
 
     @property
     def columns(self) -> Arms:
-        """The pool's own columns, for fast code. Read them at once, and keep no reference."""
+        """The pool's own columns, for fast code.
+
+        Read them at once and keep no reference: the pool may replace them.
+        """
         return self._arms
 
     @property
@@ -83,12 +89,15 @@ class Figures:
 
     @property
     def quotas_in_force(self) -> dict[str, Fraction]:
-        """The quotas in force. A waiting change takes effect after some later request."""
+        """The quotas in force now. A change that waits comes into force after a later request."""
         return dict(zip(self._arms.names, self._arms.quotas(), strict=True))
 
     @property
     def tolerance(self) -> Fraction:
-        """The tolerance as configured. The pool uses it rounded down to a whole number."""
+        """The tolerance as configured.
+
+        The pool rounds it down to a whole number when it decides.
+        """
         return self._fairness.wish.tolerance
 
     @property
@@ -129,17 +138,17 @@ class Figures:
 
     @property
     def pulls(self) -> dict[str, int]:
-        """How many rounds each arm was given."""
+        """How many pulls each arm has: requests that it was given."""
         return dict(zip(self._arms.names, self._arms.pulls, strict=True))
 
     @property
     def forced(self) -> dict[str, int]:
-        """How many rounds each arm was given because the fairness rule forced it."""
+        """How many pulls of each arm the fairness rule forced."""
         return dict(zip(self._arms.names, self._arms.forced, strict=True))
 
     @property
     def requests(self) -> str:
-        """What requests may ask for: "plain" or "any"."""
+        """What requests may ask for, as configured: "plain" or "any" (see `Pool`)."""
         return self._fairness.wish.requests
 
     @property
@@ -163,23 +172,23 @@ class Figures:
 
     @property
     def configured_max_open(self) -> MaxOpen | None:
-        """How many open assignments an arm may have, as configured: a number, or by arm."""
+        """How many open assignments an arm may have, as configured: a number, or numbers by arm."""
         return None if self._presence is None else self._presence.max_open
 
     @property
     def common_max_open(self) -> int | None:
-        """How many open assignments each arm may have; None if arms differ or have no limit."""
+        """How many open assignments every arm may have; None if arms differ or have no limit."""
         most = self.configured_max_open
         return most if isinstance(most, int) else None
 
     @property
     def away(self) -> Collection[int]:
-        """The arms that are asleep or busy, by index."""
+        """The indices of the arms that are asleep or busy."""
         return () if self._presence is None else self._presence.away
 
     @property
     def sleeping(self) -> Collection[int]:
-        """The arms that are asleep, by index."""
+        """The indices of the arms that are asleep."""
         return () if self._presence is None else self._presence.asleep
 
     @property
@@ -189,7 +198,7 @@ class Figures:
 
     @property
     def asleep(self) -> tuple[str, ...]:
-        """The arms that are asleep, in order."""
+        """The names of the arms that are asleep, in the order of the pool."""
         if self._presence is None:
             return ()
         return tuple([self._arms.names[arm] for arm in sorted(self._presence.asleep)])
@@ -221,11 +230,11 @@ class Figures:
 
     @property
     def entitled(self) -> dict[str, Fraction]:
-        """What each arm is entitled to so far, exactly."""
+        """How many pulls each arm is entitled to so far, exactly."""
         return {n: self._arms.entitled(arm, self._clock) for n, arm in self._arms.index.items()}
 
     def shortfalls(self) -> dict[str, int]:
-        """Return ``floor(entitled) - pulls`` of each arm, exactly."""
+        """Return ``floor(entitled) - pulls`` of each arm, exactly: how many pulls it is short."""
         return {n: self._arms.shortfall(arm, self._clock) for n, arm in self._arms.index.items()}
 
     def violation(self) -> int:
@@ -233,9 +242,9 @@ class Figures:
         return max(self._arms.shortfall(arm, self._clock) for arm in range(len(self._arms)))
 
     def gaps(self) -> dict[str, int]:
-        """Return for each arm its slots since its last pull.
+        """Return for each arm how many slots it has seen since its last pull.
 
-        The slots of an arm are those of the requests that it was eligible for.
+        Only slots of requests that the arm was eligible for count.
         """
         arms, clock = self._arms, self._clock
         return {n: arms.own(arm, clock) - arms.last[arm] for n, arm in arms.index.items()}
@@ -249,8 +258,8 @@ class Figures:
         """Return the longest wait for a pull in the current epoch, in slots; O(k).
 
         Only arms with a quota count, and only slots of requests that the arm was eligible for.
-        Waits that still last count, too. A wait begins with the arm's last pull, or when its quota
-        or the bank came into force. If there is a bank, no wait exceeds
+        A wait that has not ended yet counts, too. A wait begins with the arm's last pull, or when
+        its quota or the bank came into force. If there is a bank, no wait exceeds
         ``guarantee.longest_wait(quota)``.
         """
         arms, clock = self._arms, self._clock
@@ -266,9 +275,12 @@ class Figures:
 
     @property
     def violated_epochs(self) -> int:
-        """The number of epochs in which an arm was short by more than the bound at a pull; O(1)."""
+        """In how many epochs an arm was short by more than the bound just before a pull; O(1)."""
         return self._violated_epochs
 
     def peak_violation(self) -> int:
-        """Return the largest shortfall since the current epoch began, at least 0; O(k)."""
+        """Return the largest shortfall, before a pull in the current epoch or now; O(k).
+
+        It is at least 0.
+        """
         return max(self.peak_at_pulls, self.violation())

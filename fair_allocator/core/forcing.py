@@ -1,16 +1,21 @@
-"""Which arm must be served now: the two serving rules behind one interface.
+"""Which arm a plain request must serve: the two serving rules behind one interface.
 
-An arm is *owed* while its entitlement exceeds its pulls by more than the tolerance. Every arm with
-a quota is either owed or waiting. The waiting arms are kept on a timing wheel: a dict from a round
-to the first arm that can be owed from that round on, and a list with the next such arm after each
-arm. Each round looks at one entry of the wheel, in O(1). If the learner pulls a waiting arm, the
-arm can only be owed later. So its entry on the wheel may be too early but is never too late, and
-the arm is checked again when that round comes. This is at most one check per pull. Only a change of
-quota can make an arm owed earlier. After such a change, the fairness makes a new object.
+An arm's *deficit* is its entitlement minus its pulls. An arm is *owed* while its deficit exceeds
+the tolerance. Every arm with a quota is either owed or waiting.
 
-The rule earliest-deadline keeps n owed arms in a heap of deadlines, at O(log n) per round. The rule
-max-deficit compares the owed arms one by one if they are few. If there are more, it keeps them in a
-kinetic tournament of deficits, at O(log k) per round for k arms.
+The waiting arms are kept on a *timing wheel*. It has a list of arms for each round in which an arm
+may become owed. (The lists are linked lists: a dict has the first arm of each round, and a list has
+the arm that comes after each arm.) Each round looks at one entry of the wheel, in O(1).
+
+If the learner pulls a waiting arm, the arm becomes owed later than its entry says. So an entry may
+be too early, but is never too late. When its round comes, the arm is checked, and put on the wheel
+again if it is not owed. There is at most one such check per pull. Only a change of quota can make
+an arm owed earlier. After such a change, `Fairness` makes a new object.
+
+The rule earliest-deadline keeps the owed arms in a heap, ordered by deadline. With n owed arms,
+this takes O(log n) per round. The rule max-deficit compares the owed arms one by one if there are
+only a few. If there are more, it keeps their deficits in a kinetic tournament (see `kinetic`). For
+k arms, this takes O(log k) per round.
 """
 
 from abc import ABC, abstractmethod
@@ -31,18 +36,18 @@ number is left, so that it is not filled and emptied in turns.
 
 
 class Terms(NamedTuple):
-    """When an arm is owed, and by when it must be served, in whole pulls.
+    """The limits, in whole pulls, that say when an arm is owed and by when it must be served.
 
     Attributes
     ----------
     tolerance
         An arm is owed once its deficit exceeds this.
     bound
-        The arm must be served before its shortfall exceeds this. The bound is above `tolerance`
-        only while a lowered tolerance is taking effect.
+        The arm must be served before ``floor(entitled) - pulls`` exceeds this. The bound is larger
+        than `tolerance` only while a change to a smaller tolerance waits to come into force.
     early
-        Whether an arm is owed one round earlier than in the paper. This is needed if the quotas sum
-        to exactly 1. If they sum to less, arms are owed later, so that the learner has more
+        Whether an arm becomes owed one round earlier than in the paper. This is needed if the
+        quotas sum to exactly 1. If they sum to less, it is False, so that the learner has more
         choices.
     """
 
@@ -53,7 +58,7 @@ class Terms(NamedTuple):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Forcing(ABC):
-    """The owed arms of a pool, kept from round to round."""
+    """A serving rule with the owed arms of a pool. It is updated in every round."""
 
     __slots__ = ("_arms", "_next", "_terms", "_wheel")
 
@@ -83,13 +88,13 @@ class Forcing(ABC):
         """Update the arm that `pick` returned, after its pull was counted."""
 
     def _wait(self, arm: int, since: int) -> None:
-        """Put an arm on the wheel that is on it nowhere."""
+        """Put an arm on the wheel under the round `since`. The arm must not be on the wheel yet."""
         if since < NEVER:
             self._next[arm] = self._wheel.get(since, NOBODY)
             self._wheel[since] = arm
 
     def _newly_owed(self, round: int) -> list[int]:
-        """Remove the wheel's entry for `round`; return the arms of this entry that are owed now."""
+        """Remove the wheel's entry for `round`; return those of its arms that are owed now."""
         owed = []
         arm = self._wheel[round]
         del self._wheel[round]
@@ -108,7 +113,7 @@ class Forcing(ABC):
 
 
 def owed_from(arms: Arms, terms: Terms, arm: int) -> int:
-    """Return the first round in which the arm is owed, if it gets no pull before."""
+    """Return the first round in which the arm is owed, if it gets no pull before that round."""
     slope, unit, base = arms.slope[arm], arms.unit[arm], arms.base[arm]
     tolerance, _, early = terms
     claims = arms.pulls[arm] + tolerance
@@ -137,7 +142,7 @@ class EarliestDeadline(Forcing):
         heapify(self._heap)
 
     def _key(self, arm: int) -> int:
-        """Return deadline and index as one integer, because a heap compares integers fast."""
+        """Return an arm's deadline and index as one integer, which a heap compares fast."""
         arms = self._arms
         slope, unit = arms.slope[arm], arms.unit[arm]
         if not slope:
@@ -163,7 +168,7 @@ class EarliestDeadline(Forcing):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MaxDeficit(Forcing):
-    """The rule that serves the owed arm with the largest deficit; ties go to the lowest index.
+    """The rule that serves the owed arm with the largest deficit. Ties go to the lowest index.
 
     This is algorithm 1 of the paper (see `regret`). It keeps its guarantee if the number of arms
     with a quota, times the largest quota, is below 1.
@@ -219,13 +224,13 @@ class MaxDeficit(Forcing):
         return best
 
     def _gather(self, round: int) -> None:
-        """Move the owed arms into the tournament."""
+        """Move the owed arms into the tournament, because there are many of them now."""
         self._tournament().enter(self._owed, round)
         self._crowd += len(self._owed)
         self._owed = []
 
     def _disperse(self, round: int) -> None:
-        """Empty the tournament: so few arms are left that comparing all of them is cheaper."""
+        """Empty the tournament, because it is cheaper to compare the few arms that are left."""
         self._crowd, self._owed = 0, self._tournament().contestants()
         for arm in self._owed:
             self._tournament().leave(arm, round)
@@ -237,7 +242,7 @@ class MaxDeficit(Forcing):
         return self._tree
 
     def _duel(self, low: int, high: int, round: int) -> tuple[int, int]:
-        """Return the arm with the larger deficit before `round`, and when the other may lead."""
+        """Return the arm with the larger deficit before `round`, and when this may change."""
         arms = self._arms
         low_unit, high_unit = arms.unit[low], arms.unit[high]
         gain = arms.slope[low] * high_unit - arms.slope[high] * low_unit

@@ -1,20 +1,22 @@
-"""Which arms a request must serve, if it may name its arms and want several of them.
+"""Which arms a request must serve, in a pool whose requests may name arms and want several.
 
-The rule is earliest-deadline, on the arms' own clocks. Let ``z = D - N - b`` be an arm's
-entitlement, minus its pulls, minus the bound, before a request that fills m slots. The request
-entitles an eligible arm of quota r to ``w = min(1, r m)`` more pulls. So after the request, z would
-be ``y = z + w`` without a pull. The arm is owed if y is above 0.
+The rule is earliest-deadline. Each arm's deadline is a time of its own clock, which counts only the
+slots of requests that the arm was eligible for. Take a request that fills m slots. Before it, let
+``z = D - N - b`` be an arm's entitlement, minus its pulls, minus the bound. The request adds ``w =
+min(1, r m)`` to the entitlement of an eligible arm with the quota r. So if the request does not
+pull the arm, the arm's z after it is ``y = z + w``. The arm is *owed* if y is above 0.
 
-The *backlog* is what stays owed, no matter which arms this request serves. It is a sum: each arm
-that is not eligible adds its z if this is positive, and each eligible arm adds ``y - 1`` if this is
-positive. While the backlog is 1 pull or more, an arm is also owed if ``y + backlog >= 1``. So
-present arms are served ahead of time, and slots are free for the absent arms when they return. Owed
-arms are served in the order of their deadlines, counted in slots of their own clocks.
-docs/theory.md proves that this rule keeps every safe state safe.
+The *backlog* is the sum of what stays owed, whichever arms this request serves. Each arm that is
+not eligible adds its z, if z is positive. Each eligible arm adds ``y - 1``, if that is positive.
+While the backlog is 1 pull or more, an eligible arm is also owed if ``y + backlog >= 1``. So the
+arms that are present are served ahead of time. When the absent arms return, there are free slots
+for them. Owed arms are served in the order of their deadlines. docs/theory.md proves that this rule
+keeps every safe state safe.
 
-If a request names a few arms, only these are looked at. If it leaves a few arms out, the pool's
-clock moves for all arms, and only the arms left out are corrected. For this, `deadlines` keeps the
-arms in order.
+If a request names a few arms, the code looks only at these arms. If a request leaves out a few
+arms, the code moves the pool's clock, which moves the clocks of all arms, and then corrects only
+the arms left out. The owed arms are found without looking at all arms, because `deadlines` keeps
+the arms in the order of their deadlines.
 """
 
 from fractions import Fraction
@@ -35,17 +37,17 @@ MAX_SLOTS: Final = 1_000
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class General(Deadlines):
-    """The owed arms of a pool whose requests may name arms and slots; updated by each request."""
+    """The rule of this module, with the order of a pool's arms. Each request updates it."""
 
     __slots__ = ("_large", "_least", "_lowering", "_without_quota")
 
     def __init__(self, arms: Arms, terms: Terms, clock: int) -> None:
         super().__init__(arms, terms, clock)
-        self._lowering = terms.bound - terms.tolerance  # above 0 while a lower tolerance waits
+        self._lowering = terms.bound - terms.tolerance  # above 0 while a smaller tolerance waits
         self._least = Fraction(1)  # the least quota above 0
-        # Arms whose quota, times the slots of a request, can exceed 1. A request entitles an arm to
-        # at most one pull, so these arms are corrected. Largest quota first. None until a request
-        # wants several slots.
+        # The arms for which the quota, times the slots of a request, can exceed 1; largest quota
+        # first. A request entitles an arm to at most one pull, so the entitlement of these arms is
+        # corrected. None until a request wants several slots.
         self._large: list[int] | None = None
         # Arms without a quota that are still owed from an earlier quota.
         self._without_quota: list[int] = []
@@ -56,7 +58,7 @@ class General(Deadlines):
     # -- the arms to serve --------------------------------------------------------------------
 
     def serve(self, eligible: Among, clock: int, slots: int) -> list[int]:
-        """Return the arms that a request must serve, most pressing first; at most `slots`.
+        """Return the arms that a request must serve, earliest deadline first; at most `slots`.
 
         Neither `eligible` nor `eligible.extra` contains arms that are away.
         """
@@ -160,9 +162,10 @@ class General(Deadlines):
     def _look_further(self, left_out: set[int], clock: int, slots: int, backlog: int) -> list[int]:
         """Find the owed arms by deadline among all arms, if an arm with ``y <= 0`` may be owed.
 
-        The search stops at the last deadline that an owed arm can have. An owed arm has
-        ``y > 1 - reach``. If its deadline is s slots away, its z is below ``1 - r (s - 1)``. So s
-        is below ``1 + (reach + 1) / r``.
+        The search stops at the latest deadline that an owed arm can have. The local variable
+        `reach` says how far below 1 the y of an owed arm can be: ``y > 1 - reach``. If the deadline
+        of an arm with the quota r is s slots away, its z is below ``1 - r (s - 1)``. So s is below
+        ``1 + (reach + 1) / r``.
         """
         arms, size, bound, lowering = self._arms, self._size, self._bound, self._lowering
         heap = self._all
@@ -195,7 +198,7 @@ class General(Deadlines):
         return found
 
     def _soon(self, slot: int, left_out: set[int], clock: int, slots: int) -> set[int]:
-        """Return the keys of the arms whose z is positive only at `slot`, but that are owed now."""
+        """Return the keys of the arms that are owed now, but whose z is positive only at `slot`."""
         arms, bound, held = self._arms, self._bound, self._backlog
         owed = set()
         for arm in self._wheel[slot]:
@@ -240,7 +243,7 @@ class General(Deadlines):
         return clock
 
     def _count_named(self, named: list[int], clock: int, slots: int) -> None:
-        """Count the slots for a few arms. An arm whose z is not positive takes little time."""
+        """Count the slots for a few named arms. This is fast for an arm whose z is not positive."""
         missed, since, held = self._arms.own_missed(), self._since, self._backlog
         if slots > 1:
             self._limit_to_one(named, slots)
@@ -252,7 +255,10 @@ class General(Deadlines):
             self._dirty.update(named)
 
     def _limit_to_one(self, eligible: list[int], slots: int) -> list[int]:
-        """Entitle the arms with large quotas to one pull of a request; return these arms."""
+        """Limit the entitlement that a request gives to one pull for each arm with a large quota.
+
+        Return these arms.
+        """
         arms, limited = self._arms, []
         for arm in eligible:
             excess = arms.slope[arm] * slots - arms.unit[arm]
@@ -266,10 +272,10 @@ class General(Deadlines):
     def _move_clock(
         self, left_out: set[int], pulled: list[int], clock: int, slots: int
     ) -> list[int]:
-        """Move the clock for all arms except `left_out`; return the arms to update after it.
+        """Move the clock for all arms except `left_out`; return the arms to look at again.
 
-        After a missed slot or a pull, an arm can only be owed later. So most of the arms that are
-        left out or pulled need no update.
+        A missed slot or a pull can only make an arm owed later. So most of the arms that are left
+        out or pulled need no second look.
         """
         self._index()
         wheel, filed = self._wheel, self._filed
@@ -295,7 +301,7 @@ class General(Deadlines):
         return touched
 
     def _held(self, some: set[int]) -> list[int]:
-        """Return the arms of a set whose z is positive."""
+        """Return those arms of a set whose z is positive."""
         held = self._backlog
         if len(held) < len(some):
             return [arm for arm in held if arm in some]

@@ -1,4 +1,7 @@
-"""What a pool promises, under which rule, and from which round on."""
+"""What a pool promises, under which rule, and from which round on.
+
+docs/theory.md explains the words quota, entitlement, bound, bank and slot.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,16 +29,16 @@ class Guarantee:
     rule
         The serving rule in force.
     bound
-        No arm's ``floor(entitled) - pulls`` exceeds this. None if nothing is promised.
+        ``floor(entitled) - pulls`` of every arm is at most this. None if nothing is promised.
     wanted
         The bound that the configured tolerance asks for.
     changing
-        Whether a change of quotas, tolerance, rule or bank is still taking effect.
+        Whether a part of a change (quotas, tolerance, rule or bank) is not in force yet.
     requests
         "plain" or "any": whether requests may name arms and slots.
     bank
-        By how many pulls the learner's choices can put an arm ahead of its entitlement. None means
-        any number.
+        By how many pulls an arm can be ahead of its entitlement through choices of the learner.
+        None means any number.
     """
 
     rule: str
@@ -47,7 +50,7 @@ class Guarantee:
 
     @property
     def window(self) -> int | None:
-        """How far an arm can fall short in any stretch of requests; None means no limit.
+        """How many pulls an arm can fall short in any stretch of requests; None means no limit.
 
         If an arm is entitled to x pulls in a stretch, it gets more than ``x - 1 - window`` pulls
         there. The stretch may begin and end anywhere.
@@ -60,9 +63,10 @@ class Guarantee:
         """Return how many slots in a row an arm of this quota can go without a pull.
 
         Each request has up to `slots` slots, and an arm is entitled to at most one pull per
-        request. None means no limit: without a bank, earlier pulls by the learner can make up for
-        any wait. If requests name arms, an arm may be served early, so that slots are free when
-        absent arms return. Such an arm can wait longer, in proportion to its early pulls.
+        request. None means no limit: without a bank, pulls that the learner gave the arm earlier
+        count against its entitlement, so the arm can wait for any time. If requests name arms, the
+        rule may serve an arm early, to keep slots free for absent arms. Such an arm can then wait
+        longer, in proportion to its early pulls.
 
         >>> guarantee = Guarantee("earliest-deadline", 0, 0, False, "plain", 1)
         >>> guarantee.longest_wait("0.2"), guarantee.longest_wait("0.5", slots=10)
@@ -77,9 +81,10 @@ class Guarantee:
     def joint_bound(self, quota: Number, parts: int) -> int | None:
         """Return the bound of an arm of this quota in a pool that is split into parts.
 
-        In each part, the arm is at most `bound` whole pulls short on the requests of this part. So
-        the part owes the arm at most ``bound + 1 - 1/q``, where q is the denominator of the quota
-        in lowest terms. All parts together owe at most the sum of these, rounded down.
+        Each part is a pool of its own. There, ``floor(entitled) - pulls`` of the arm is at most
+        `bound`. So the part owes the arm at most ``bound + 1 - 1/q`` pulls, where q is the
+        denominator of the quota in lowest terms. All parts together owe the arm at most the sum of
+        these, rounded down.
 
         >>> guarantee = Guarantee("max-deficit", 0, 0, False)
         >>> guarantee.joint_bound("1/3", 4), guarantee.joint_bound("1/10", 4)
@@ -155,7 +160,7 @@ _RULE_SENTENCES = {
 
 
 class Standing(NamedTuple):
-    """An arm's quota, entitlement and pulls at the start of a round, exactly."""
+    """An arm's exact quota, entitlement and pulls at the start of a round."""
 
     quota: Fraction
     entitled: Fraction
@@ -182,8 +187,8 @@ class Epoch:
     tolerance
         The tolerance as configured.
     arms
-        The standing of each arm whose quota took effect with this epoch. Nothing changed for the
-        other arms.
+        The standing of each arm whose quota came into force with this epoch, by name. Nothing
+        changed for the other arms.
     """
 
     number: int
@@ -205,9 +210,9 @@ class Change:
     claims_ended
         For each arm that left while it was owed something: entitlement minus pulls.
     waiting
-        Quotas that take effect as soon as they are safe.
+        The quotas that are not in force yet. They come into force as soon as they are safe.
     guarantee
-        What is promised from the next round on.
+        What the pool promises from the next round on.
     """
 
     joined: tuple[str, ...]

@@ -1,9 +1,12 @@
-"""The highest of many lines at a place x that moves on, at about log2(k) comparisons per change.
+"""Find the highest of many straight lines at a place x that only grows.
 
-A kinetic tournament is a tree of matches, as in a knock-out competition. Each inner node stores the
-winner of its match, and the place until which this winner is certain: the certificate. While no
-certificate has run out, the champion is known at once. When a line changes, only the matches
-between its leaf and the root are played again.
+A *kinetic tournament* is a tree of matches, as in a knock-out competition. The *contestants*,
+numbered from 0, are at the leaves. Each has a line. Each inner node of the tree stores the winner
+of its match: the contestant whose line is higher at x. It also stores its *certificate*: the place
+up to which this winner surely stays the winner. The *champion* is the winner of the last match, at
+the root. While x has not passed a certificate, the champion is known at once. When a line changes,
+only the matches between its leaf and the root are played again. With k lines, this takes about
+log2(k) comparisons.
 
 See Basch, Guibas and Hershberger, "Data structures for mobile data" (1999).
 """
@@ -31,10 +34,11 @@ _LOWEST: Final = -1e300
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Tournament:
-    """The champion among contestants ``0 .. size - 1``, each of which may take part or not.
+    """Finds the champion among the contestants ``0 .. size - 1`` that take part.
 
-    Callers ask for the champion at a place x, and x only grows. `never` is a place that x does not
-    reach. A duel returns `never` if the winner does not change.
+    The caller gives a function `duel`. It gets two contestants and x, and returns the winner of
+    their match and the certificate. `never` is a place that x does not reach. If the winner can
+    never change, the certificate is `never`.
 
     >>> heights, speeds = [0, 5, 9], [3, 2, 0]
     >>> def duel(low, high, x):
@@ -58,7 +62,10 @@ class Tournament:
         self._duel = duel
 
     def enter(self, contestants: Collection[int], x: int) -> None:
-        """Let contestants in. Many at once take O(size); a few take O(log size) each."""
+        """Let contestants take part.
+
+        This takes O(size) for many, and O(log size) for each of a few.
+        """
         if len(contestants) * self._leaves.bit_length() < self._leaves:
             for contestant in contestants:
                 self.update(contestant, x)
@@ -69,17 +76,17 @@ class Tournament:
             self._play(node, x)
 
     def update(self, contestant: int, x: int) -> None:
-        """Play a contestant's duels again, because it is new or its line has changed."""
+        """Play a contestant's matches again. Call this if its line has changed, or if it is new."""
         self._winner[self._leaves + contestant] = contestant
         self._climb(contestant, x)
 
     def leave(self, contestant: int, x: int) -> None:
-        """Take a contestant out."""
+        """Remove a contestant: it no longer takes part."""
         self._winner[self._leaves + contestant] = NOBODY
         self._climb(contestant, x)
 
     def contestants(self) -> list[int]:
-        """Return the contestants that are in, in O(log size) for each."""
+        """Return the contestants that take part, in O(log size) for each."""
         found: list[int] = []
         nodes = [1]
         while nodes:
@@ -92,13 +99,13 @@ class Tournament:
         return found
 
     def champion(self, x: int) -> int:
-        """Return the champion at x, or `NOBODY` if no contestant is in."""
+        """Return the champion at x, or `NOBODY` if no contestant takes part."""
         if self._until[1] <= x:
             self._refresh(1, x)
         return self._winner[1]
 
     def best(self, count: int, among: Among, x: int) -> list[int]:
-        """Return up to `count` contestants of `among`, the best first.
+        """Return up to `count` contestants of `among`, the highest at x first.
 
         The search takes contestants of ``among.away`` out if it meets them. They stay out until
         they are updated.
@@ -112,7 +119,7 @@ class Tournament:
             if top in among:
                 found.append(top)
                 if len(found) == count:
-                    break  # no need to take the last one out
+                    break  # all are found, so the last one need not be taken out
             if top not in among.away:
                 out.append(top)
             self.leave(top, x)
@@ -190,19 +197,22 @@ class _Seat:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LineTournament:
-    """The highest of the lines ``height + speed * x`` in floats; ties go to the lowest index.
+    """Finds the highest of the lines ``height + speed * x``, in floats.
 
-    A match computes exactly this formula. So the champion is the one that a simple loop over all
-    lines would find. If two values are closer than `margin`, rounding may swap them at any x. So
-    their match is played again each time, unless the two lines are the same. `margin` must be
-    larger than the rounding error. `x` only grows; the constructor gets its first value.
+    Ties go to the lowest index.
 
-    The tree has a seat for each match and for each line. The match of node i is between the nodes
-    2i and 2i + 1, and the second half of the nodes are the lines. So the lines in a part of the
-    tree need not be next to each other.
+    A match computes exactly this formula. So a simple loop over all lines would find the same
+    champion. If two values are closer than `margin`, rounding may swap their order at any x. Then
+    the match has no certificate and is played again each time, unless the two lines are the same.
+    `margin` must be larger than the rounding error. The constructor gets the first value of x.
 
-    A champion that is found twice in a row *reigns*: it is taken out of the tree, and is compared
-    only with the best of the others. This costs O(1), even if the champion's line changes often.
+    The tree is a list of nodes, each with a *seat*. The match of node i is between the winners of
+    the nodes 2i and 2i + 1. The second half of the nodes are the lines. So the lines below a node
+    need not be next to each other in the list.
+
+    If the same champion is found twice in a row, it *reigns*: it is taken out of the tree, and is
+    compared only with the champion of the others. This takes O(1), even if the line of the reigning
+    champion changes often.
 
     >>> race = LineTournament([(0.0, 3.0), (5.0, 2.0), (9.0, 0.0)], margin=1e-9, x=0.0)
     >>> [race.champion(float(x)) for x in range(7)]
@@ -214,7 +224,7 @@ class LineTournament:
     def __init__(
         self, lines: Sequence[tuple[float, float] | None], margin: float, x: float
     ) -> None:
-        # A line of None means that the contestant is not in yet.
+        # A line of None means that the contestant does not take part yet.
         self._margin = margin
         self._last = self._reigning = NOBODY
         self._throne = _Seat()
@@ -228,7 +238,7 @@ class LineTournament:
             self._play(node, x)
 
     def update(self, contestant: int, height: float, speed: float, x: float) -> None:
-        """Play a contestant's duels again, because it is new or its line has changed."""
+        """Play a contestant's matches again. Call this if its line has changed, or if it is new."""
         if contestant == self._reigning:
             self._throne.height = height
             self._throne.speed = speed
@@ -240,20 +250,20 @@ class LineTournament:
         self._climb(contestant, x)
 
     def leave(self, contestant: int, x: float) -> None:
-        """Take a contestant out."""
+        """Remove a contestant: it no longer takes part."""
         if contestant == self._reigning:
             self._reigning = self._last = NOBODY  # it is out of the tree already
             return
         self._clear(contestant, x)
 
     def _clear(self, contestant: int, x: float) -> None:
-        """Take a contestant out of the tree."""
+        """Remove a contestant from the tree."""
         seat = self._seats[self._leaves + contestant]
         seat.winner, seat.height, seat.speed = NOBODY, _LOWEST, 0.0
         self._climb(contestant, x)
 
     def champion(self, x: float) -> int:
-        """Return the champion at x, or `NOBODY` if no contestant is in."""
+        """Return the champion at x, or `NOBODY` if no contestant takes part."""
         first = self._seats[1]
         if first.until <= x:
             self._refresh(1, x)
@@ -286,13 +296,13 @@ class LineTournament:
         return found
 
     def _search(self, count: int, among: Among, x: float) -> tuple[list[int], list[int]]:
-        """Search the tree from the root; return the best contestants, and the away ones it met.
+        """Search the tree from the root; return the best contestants, and the away arms found.
 
-        The winner of a match is the best contestant below it. So the next best contestant lost its
-        match against a contestant that was already found. The match is on the path from the root to
-        that contestant. The heap has only the best loser of each such path. When the search takes
-        this loser from the heap, it splits the path into two parts, and adds the best loser of each
-        part.
+        The winner of a match is the best contestant below its node. So the next best contestant is
+        one that lost a match against a contestant already found. That match is on the path from the
+        root to the winner. The heap has only the best loser of each such path. When the search
+        takes a loser from the heap, it splits the path in two at its match, and adds the best loser
+        of each part to the heap.
         """
         throne, first = self._throne, self._seats[1]
         found: list[int] = []
@@ -318,7 +328,7 @@ class LineTournament:
         return found, away
 
     def _rank_losers(self, heap: list[_Rank], seat: int, match: int, x: float) -> None:
-        """Add to `heap` the best loser of the matches between `seat` and `match`."""
+        """Add to `heap` the best loser of the matches between the nodes `seat` and `match`."""
         seats, node = self._seats, seat
         winner, value, place = NOBODY, _LOWEST, 0
         while node != match:

@@ -1,9 +1,9 @@
-"""Read the numbers that users pass in: of Python or numpy, fractions and decimals.
+"""Read the numbers that users pass in: numbers of Python or numpy, fractions and decimals.
 
-This file is never compiled, and it never imports numpy. In compiled code, annotate a parameter that
-takes such numbers as `SupportsIndex` or `SupportsFloat`. Then mypyc lets any object through to the
-checks below. So compiled and uncompiled code accept and refuse the same values, with the same
-messages.
+This file is never compiled, and it never imports numpy. If a function of compiled code takes such a
+number, annotate the parameter as `SupportsIndex` or `SupportsFloat`. Then mypyc does not check its
+type, and any object gets to the checks below. So compiled and uncompiled code accept and refuse the
+same values, with the same messages.
 
     whole, unit_float            the number, or None: for callers with a message of their own
     parse_whole, parse_share,    the number, or an error that says what is expected
@@ -34,7 +34,7 @@ def whole(value: object) -> int | None:
 
 
 def unit_float(value: object) -> float | None:
-    """Return a number in [0, 1] as a float. Return None for anything else, also NaN and bools.
+    """Return a number in [0, 1] as a float. Return None for anything else, such as NaN or a bool.
 
     >>> unit_float(1), unit_float(Fraction(1, 4)), unit_float(float("nan")), unit_float(True)
     (1.0, 0.25, None, None)
@@ -99,10 +99,11 @@ def parse_reward(value: object, request_id: str) -> float:
 
 
 def exact(value: object) -> int | Fraction | str | None:
-    """Return the exact number that a value stands for, or None if it is no number.
+    """Return the exact number that a value stands for, or None if it is not a number.
 
-    A float stands for the shortest decimal text that Python or numpy prints for it, because this is
-    what the user typed. So ``numpy.float32(0.1)`` is exactly 1/10, although its bits are not.
+    A float stands for the shortest decimal text that Python or numpy prints for it, because the
+    user most likely typed this text. So ``numpy.float32(0.1)`` is exactly 1/10, although its bits
+    are not.
 
     >>> exact(0.1), exact(3), exact(None)
     ('0.1', 3, None)

@@ -33,8 +33,8 @@ from fair_allocator.core.texts import parse_text
 from fair_allocator.core.unchanged import is_set_to
 from fair_allocator.core.wish import parse_bank, parse_wish
 
-# `| Any` in the annotations below lets any value through to our own checks. Without it, compiled
-# code would refuse a wrong type first, with an error of its own.
+# In the annotations below, `| Any` lets a value of any type get to our own checks. Without it,
+# compiled code would refuse a wrong type first, with another error.
 
 STATE_VERSION: Final = 2
 
@@ -42,17 +42,19 @@ REMEMBERED: Final = 1_000
 """How many answered requests a pool remembers by default, to recognise a request that repeats."""
 
 KEEP: Final = "as it is"
-"""Means "do not change this setting", for settings in which None has a meaning of its own."""
+"""Means "do not change this setting", for settings that None removes."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Pool(Decisions):
-    """Arms with guaranteed minimum shares, and a learner that chooses when no arm is owed.
+    """Arms with guaranteed minimum shares, and a learner that chooses if no arm must be served.
 
-    After every request, ``floor(entitled) - pulls`` of every arm is at most ``guarantee.bound``,
-    for any learner. If requests are "plain" (see below), an arm is entitled to its quota of all
-    rounds. Otherwise, the arm is entitled to its quota of the slots of the requests that it was
-    eligible for.
+    A *pull* is one request given to one arm. `entitled` is the number of pulls that an arm's quota
+    gives it so far. After every request, ``floor(entitled) - pulls`` of every arm is at most
+    ``guarantee.bound``, with any learner. If requests are "plain" (see below), an arm is entitled
+    to its quota times the number of requests so far. Otherwise, the arm is entitled to its quota
+    times the number of slots in the requests that it was eligible for. (A request that wants three
+    arms has three slots.)
 
     Parameters
     ----------
@@ -60,13 +62,14 @@ class Pool(Decisions):
         Names with quotas. A quota is a text ("0.2", "1/3"), an int, a Decimal, a Fraction or a
         float. A float means its shortest decimal text. The quotas sum to at most 1.
     tolerance
-        By how many pulls an arm may fall short. A number with a fraction is rounded down.
+        By how many pulls an arm may fall short of its entitlement. A number with a fraction is
+        rounded down.
     learner
         A learner's name, a mapping with its ``name`` and parameters, or a `Learner`.
     rule
-        "max-deficit" is the paper's rule. "earliest-deadline" works for all quotas. "auto" takes
-        the paper's rule if it is proven for the quotas, and "earliest-deadline" otherwise. "none"
-        forces no arm and guarantees nothing.
+        "max-deficit" is the rule of the paper (see docs/paper.md). "earliest-deadline" works for
+        all quotas. "auto" takes "max-deficit" if it is proven for the quotas, and
+        "earliest-deadline" otherwise. "none" forces no arm and guarantees nothing.
     seed, name
         Together they determine every random number that the learner draws.
     remember
@@ -77,10 +80,10 @@ class Pool(Decisions):
         "plain": any arm can take any request, and each request goes to one arm. "any": requests may
         name the eligible arms and want several arms, and arms may sleep.
     bank
-        How many of the learner's pulls of an arm can count towards its entitlement in advance, at
-        least 1. Further pulls do not reduce what the arm is owed later, so no arm starves in any
-        stretch of requests. None means that all pulls count: an arm that got many may then get none
-        for a long time.
+        By how many pulls an arm can be ahead of its entitlement, at least 1. If the learner gives
+        an arm more pulls than that, the extra pulls do not reduce what the arm gets later. So no
+        arm waits too long, in any stretch of requests. None means that all pulls count: an arm that
+        got many pulls may then get none for a long time.
     caps
         The maximum share by arm, at least its quota. The learner does not choose an arm that has
         reached its cap.
@@ -173,10 +176,12 @@ class Pool(Decisions):
         caps: Mapping[str, Number] | Any | None = KEEP,
         max_open: SupportsIndex | Mapping[str, SupportsIndex] | Any | None = KEEP,
     ) -> Change:
-        """Change the pool from the next round on; arms keep what they are owed.
+        """Change the pool from the next round on. Arms keep what they are owed.
 
-        Settings that are left out stay as they are. `arms` lists all arms: an arm that it does not
-        name leaves. A refused change raises `InvalidPool` and changes nothing.
+        Settings that are left out do not change. `arms` must list all arms: an arm that it does not
+        name leaves the pool. For `bank`, `caps` and `max_open`, None removes the setting. A change
+        that is not valid raises `InvalidPool` and changes nothing. The pool may put parts of the
+        change in force later, when they are safe; see `Change.waiting`.
         """
         self._refuse_nested()
         said = {"arms": arms, "tolerance": tolerance, "learner": learner, "rule": rule}
@@ -232,7 +237,7 @@ class Pool(Decisions):
         )
 
     def _reshape_learner(self, columns: Arms, kept: list[int | None]) -> None:
-        """Let the learner go on with changed arms. If it cannot, it starts again."""
+        """Let the learner continue with changed arms. If it cannot, it starts again."""
         draws = self._learner.draws
         try:
             self._learner.reshape(columns, kept)
@@ -246,12 +251,12 @@ class Pool(Decisions):
                 self._proposals.failed()
 
     def _max_open(self, quotas: Mapping[str, Any]) -> MaxOpen | None:
-        """Return the configured limits of open assignments for the arms that stay."""
+        """Return the configured limits of open assignments, without those of arms that leave."""
         most = None if self._presence is None else self._presence.max_open
         return _still(most, quotas) or None if isinstance(most, dict) else most
 
     def _settle_everybody(self) -> None:
-        """Tell the learner which arms are away, and stop or restart their clocks."""
+        """Tell the learner which arms are away, and stop or restart the arms' own clocks."""
         presence = self._presence
         if presence is None:
             return
@@ -376,7 +381,7 @@ class Pool(Decisions):
 
 
 def begun(beginning: Beginning, learner: LearnerSpec, name: str) -> Pool:
-    """Make a pool that begins like others, and collects its epochs, except for the first one."""
+    """Make a new pool from shared settings. It collects its epochs, except the first one."""
     make = Pool.__new__
     pool = make(Pool)
     pool._begin(beginning, learner, name, None, NO_EPOCHS)
@@ -384,7 +389,7 @@ def begun(beginning: Beginning, learner: LearnerSpec, name: str) -> Pool:
 
 
 def collect_epochs(pool: Pool, epochs: list[Epoch]) -> None:
-    """Collect the pool's epochs from now on, after these; an empty list forgets all.
+    """Let the pool add its new epochs to `epochs`. An empty list drops those collected so far.
 
     The pool does not call its `on_epoch` any more.
     """
@@ -392,7 +397,7 @@ def collect_epochs(pool: Pool, epochs: list[Epoch]) -> None:
 
 
 def collected_epochs(pool: Pool) -> list[Epoch]:
-    """Return the epochs that the pool has collected; none if it calls `on_epoch` instead."""
+    """Return the epochs that the pool has collected. The list is empty if it calls `on_epoch`."""
     return pool._fairness.collected or NO_EPOCHS
 
 
@@ -401,7 +406,7 @@ def _stays(setting: Any) -> bool:
 
 
 def _goes_on(learner: Learner, new: Learner, given: object) -> bool:
-    """Tell whether the learner stays, because the change asks for an equal one.
+    """Tell whether the pool keeps its learner, because the change asks for an equal learner.
 
     A new learner object without parameters never counts as equal: there is nothing to compare.
     """
@@ -411,5 +416,5 @@ def _goes_on(learner: Learner, new: Learner, given: object) -> bool:
 
 
 def _still(settings: Mapping[str, Any], quotas: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings by arm, without the arms that leave."""
+    """Return settings by arm, without the arms that leave."""
     return {name: value for name, value in settings.items() if name in quotas}

@@ -1,4 +1,8 @@
-"""Which arms are asleep or busy, and which are eligible for a request."""
+"""Which arms are asleep or busy, and which arms are eligible for a request.
+
+An operator or a program can put an arm to *sleep*. An arm is *busy* if it has as many open
+assignments as it may have. An arm that is asleep or busy is *away*; the others are *present*.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -19,7 +23,7 @@ MaxOpen = int | dict[str, int]
 
 
 def parse_max_open(max_open: Any, names: Iterable[str]) -> MaxOpen | None:
-    """Read how many open assignments each arm may have."""
+    """Read the setting of how many open assignments each arm may have; None means no limit."""
     if max_open is None:
         return None
     if not isinstance(max_open, Mapping):
@@ -35,7 +39,7 @@ def parse_max_open(max_open: Any, names: Iterable[str]) -> MaxOpen | None:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Presence:
-    """The arms that are asleep or busy; all others are present."""
+    """Knows which arms of a pool are asleep or busy. All others are present."""
 
     __slots__ = ("_arms", "_most", "asleep", "away", "max_open", "moved")
 
@@ -50,7 +54,10 @@ class Presence:
         elif max_open is not None:
             self._most = dict.fromkeys(range(len(arms)), max_open)
         self.away: set[int] = set(arms.away)
-        """Arms whose clock is stopped. The set object stays the same until a reconfiguration."""
+        """Arms whose own clock is stopped.
+
+        A reconfiguration replaces the set; other code changes it in place.
+        """
         self.moved: set[int] = set()
         """Arms that went away or came back since the last decision."""
 
@@ -109,7 +116,7 @@ class Presence:
         return Among(size, named)
 
     def has_others(self, names: Iterable[str] | Any | None, given: set[int]) -> bool:
-        """Tell whether a request could go to an arm outside `given`, if all arms were present."""
+        """Tell whether a request may go to an arm that is not in `given`, present or away."""
         size = len(self._arms)
         if names is None:
             return len(given) < size
@@ -118,7 +125,7 @@ class Presence:
         return not given.issuperset(self._indices(names))
 
     def _others(self, some: set[int]) -> set[int]:
-        """Return the present arms that are not in `some`."""
+        """Return the indices of the present arms that are not in `some`."""
         away = self.away
         return {arm for arm in range(len(self._arms)) if arm not in some and arm not in away}
 
@@ -129,7 +136,7 @@ class Presence:
         if kind is not list and kind is not tuple and not is_names(names):
             raise InvalidRequest(f"eligible must be a collection of arm names, got {shown(names)}")
         given: list[Any] = names if kind is list else list(names)
-        found: list[Any] = []  # with Any, compiled code copies references and makes no new integers
+        found: list[Any] = []  # Any: compiled code then copies references and makes no new integers
         for name in given:
             arm: Any = index.get(name) if isinstance(name, str) else None
             if arm is None:
@@ -138,7 +145,7 @@ class Presence:
         return found
 
     def state(self) -> dict[str, Any]:
-        """Return everything except the clocks as plain data; the clocks are in `Arms`."""
+        """Return everything except the clocks as plain data. `Arms` stores the clocks."""
         moved = {"moved": sorted(self.moved)} if self.moved else {}
         return {"asleep": sorted(self.asleep), "max_open": self.max_open, **moved}
 
@@ -146,7 +153,7 @@ class Presence:
 def presence_of(
     arms: Arms, requests: str, asleep: Iterable[int], max_open: MaxOpen | None
 ) -> Presence | None:
-    """Return which arms are present; None for plain requests, where every arm is present."""
+    """Return a new `Presence`; None for plain requests, where every arm is present."""
     if requests == "any":
         return Presence(arms, asleep, max_open)
     if max_open is not None:

@@ -1,8 +1,8 @@
-"""Checks what a learner proposes, so that a faulty learner does not stop a decision.
+"""Check what a learner proposes, so that a faulty learner cannot stop the pool from deciding.
 
 If a proposal cannot be used, the pool takes the arm with the fewest pulls among the arms that may
-be chosen. Ties go to the lowest index. Every such fault is counted by kind. The first fault of each
-kind is kept with its traceback and reported as a `LearnerWarning`.
+be chosen. Ties go to the lowest index. Faults are counted by kind. The first fault of each kind is
+kept with its traceback and reported as a `LearnerWarning`.
 """
 
 import warnings
@@ -31,18 +31,18 @@ _OURS: Final = "fair_allocator.core.learners"
 
 _NO_COUNTS: Final[dict[str, int]] = {}
 _NO_FAULTS: Final[dict[str, str]] = {}
-"""Shared by all learners without faults. Never add to them."""
+"""Empty dictionaries that all learners without faults share. Never add to them."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Proposals:
-    """A learner under supervision, and the faults it has made."""
+    """Asks a learner for choices, checks them, and counts the learner's faults."""
 
     __slots__ = ("_is_ours", "_reported", "_ucb1", "asking", "counts", "first", "learner")
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
-        # The choices of our fastest learner need no check.
+        # The choices of UCB1, our fastest learner, need no check.
         self._ucb1: UCB1 | None = learner if type(learner) is UCB1 else None
         self._is_ours = type(learner).__module__.startswith(_OURS)
         self.asking = False
@@ -52,7 +52,7 @@ class Proposals:
         self.first = _NO_FAULTS
         """The first fault of each kind, with its traceback if there is one."""
         self._reported = 0
-        """How many of the faults in `first` were reported."""
+        """How many of the faults in `first` were already reported."""
 
     def one(self, arms: Arms, round: int, among: Among | None = None) -> Choice:
         """Return the learner's choice of one arm of `among`, or of all arms."""
@@ -99,7 +99,7 @@ class Proposals:
         return self._checked(arms, among, count, choices[:count])
 
     def _checked(self, arms: Arms, among: Among, count: int, choices: list[Any]) -> list[Choice]:
-        """Return the valid choices; fill up with the arms that have the fewest pulls."""
+        """Return the valid choices; if there are too few, add the arms with the fewest pulls."""
         good: list[Choice] = []
         taken: set[int] = set()
         for choice in choices:
@@ -161,11 +161,15 @@ class Proposals:
 
     def failed(self) -> None:
         """Count the exception that is being handled as a fault."""
-        # To format a traceback takes ten times as long as to decide: only the first one is kept.
+        # Formatting a traceback takes ten times as long as a decision, so only the first one is
+        # formatted.
         self.fault(RAISED, "" if RAISED in self.first else format_exc())
 
     def report(self) -> None:
-        """Warn of the faults that were not reported yet. Call it after everything is counted."""
+        """Warn of the faults that were not reported yet.
+
+        Call this after the decision is counted.
+        """
         while self._reported < len(self.first):
             name = type(self.learner).__name__
             what = list(self.first.values())[self._reported].strip()

@@ -1,9 +1,9 @@
 """Quotas and tolerances as exact fractions.
 
-No calculation uses floats. The float 0.07 is not exactly 7/100, so a rule that multiplies it by the
-round would serve some arm one round late. If a user passes a float, we read it as the shortest
-decimal text that stands for this float, because this is what the user typed. The same holds for
-numpy's floats of all sizes.
+The calculations on quotas use no floats. The float 0.07 is not exactly 7/100, so a rule that
+multiplies it by the round would serve some arm one round late. If a user passes a float, we read it
+as the shortest decimal text that stands for this float, because the user most likely typed this
+text. The same holds for numpy's floats of all sizes.
 """
 
 import re
@@ -20,7 +20,7 @@ MAX_DENOMINATOR = 10**9
 """Largest denominator of a quota or tolerance. The limit keeps all products small and fast."""
 
 MAX_NUMBER = 10**12
-"""Largest tolerance. Nobody needs one so large, so a larger one is a mistake."""
+"""The largest tolerance. A larger tolerance must be a mistake."""
 
 ONE = 1 << 128
 """One pull in the units that `scaled` uses, for sums that must be fast rather than exact."""
@@ -38,7 +38,7 @@ Number = str | int | float | Decimal | Fraction | SupportsFloat | SupportsIndex
 
 Shares = Mapping[str, Number] | Sequence[tuple[str, Number]] | Iterator[tuple[str, Number]]
 """Arms with their quotas: a mapping, or pairs in order."""
-# Iterator, not Iterable: a dict is also an Iterable, and type checkers would then refuse
+# Iterator, not Iterable: a dict is also an Iterable of its keys, so type checkers would refuse
 # {"ann": "0.2", "bob": 0}.
 
 
@@ -115,7 +115,7 @@ def parse_shares(shares: Shares) -> dict[str, Fraction]:
 
 
 def _readable_sum(quotas: Iterable[Fraction]) -> Fraction:
-    """Return the sum for a message: exact if it is short, else rounded up to six decimals."""
+    """Return the sum for a message: exact if it has few digits, else rounded up to six decimals."""
     quotas = list(quotas)
     common = 1
     for quota in quotas:
@@ -142,7 +142,7 @@ def _pairs(shares: Shares) -> Iterator[tuple[str, Number]]:
 
 
 def scaled(numerator: int, denominator: int) -> int:
-    """Return a fraction in units of ``1 / ONE``, rounded up. Sums of these are never too low."""
+    """Return a fraction in units of ``1 / ONE``, rounded up, so that sums are never too low."""
     return -(-numerator * ONE // denominator)
 
 

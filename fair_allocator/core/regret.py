@@ -1,14 +1,16 @@
-"""What a run lost by its choices, and the paper's bounds on it.
+"""How much reward a run lost by its choices, and the paper's bounds on this loss.
 
-An arm's *gap* is the best mean minus the arm's own mean. *Regret* is the sum of the gaps over all
-pulls. *r-regret* leaves out the pulls that fairness demands, so it is what the learner lost.
+An arm's *mean* is its expected reward. Its *gap* is the largest mean of any arm minus its own mean.
+*Regret* is the sum of the gaps over all pulls. *r-regret* leaves out the pulls that fairness
+demands, so it is the loss through the learner's choices.
 
 The paper is Patil, Ghalme, Nair and Narahari, "Achieving fairness in the stochastic multi-armed
-bandit problem" (AAAI 2020). Theorems have the paper's numbers. Our bounds are higher than the
-paper's for two reasons. First, the paper leaves out ``r T`` pulls, but r-regret leaves out only
-``floor(r T)``, which can be almost one pull less. This adds the sum of the gaps to our bounds on
-r-regret. Second, we round a tolerance down. A tolerance with a fraction therefore adds this
-fraction of the sum of the gaps.
+bandit problem" (AAAI 2020). Theorems have the paper's numbers. T is the number of rounds, r is a
+quota, and alpha is the tolerance. Our bounds are higher than the paper's for two reasons. First, of
+an arm's pulls the paper leaves out ``r T``, but our r-regret leaves out only ``floor(r T)``, which
+can be almost one pull less. This adds the sum of the gaps to our bounds on r-regret. Second, the
+pool rounds the tolerance down. If the tolerance has a fractional part, this adds that part times
+the sum of the gaps.
 """
 
 from collections.abc import Sequence
@@ -22,7 +24,8 @@ from fair_allocator.core.pool import Pool
 Real = int | float | Fraction
 
 _FEW = 1.0 + pi**2 / 3.0
-"""How many pulls UCB1 is expected to give an arm after it has learned that the arm is worse."""
+"""The expected number of pulls that UCB1 gives an arm after it has enough pulls to see it is
+worse."""
 
 
 class RegretEstimate(NamedTuple):
@@ -37,7 +40,7 @@ class RegretEstimate(NamedTuple):
 
 
 def gaps_of(means: Sequence[float]) -> list[float]:
-    """Return how far each mean is below the largest.
+    """Return how far each mean is below the largest mean.
 
     >>> gaps_of([0.75, 0.5, 0.75])
     [0.0, 0.25, 0.0]
@@ -66,13 +69,14 @@ def r_regret(
 ) -> float:
     """Return ``sum(gap * (pulls - max(0, floor(entitled) - tolerance)))``.
 
-    This is the loss compared with the best fair choices: they give a worse arm only the pulls that
-    it must get. The result of an unfair run can be below 0.
+    This is the loss compared with the best fair choices, which give a worse arm only the pulls that
+    it must get. The result can be below 0 if the run was not fair.
 
     Parameters
     ----------
     entitled
-        What each arm is entitled to, exactly. This is ``quota * rounds`` if no quota ever changed.
+        How many pulls each arm is entitled to, exactly. This is ``quota * rounds`` if no quota ever
+        changed.
 
     Examples
     --------
@@ -90,10 +94,10 @@ def r_regret(
 def estimate(pool: Pool) -> RegretEstimate:
     """Estimate what a pool lost, with the observed means in place of the true ones; O(k).
 
-    The best observed mean replaces the best true mean. An arm without an observed reward adds
-    nothing to the sums or to the bound. The bound is that of Fair-UCB (`fair_ucb_r_regret_bound`),
-    but with what the arms are entitled to in place of ``quota * rounds``, because quotas may have
-    changed. While two observed means are nearly equal, the bound is too large to be useful.
+    The largest observed mean replaces the largest true mean. An arm without an observed reward adds
+    nothing to the sums or to the bound. The bound is that of Fair-UCB (`fair_ucb_r_regret_bound`).
+    In place of ``quota * rounds`` it uses the exact entitlement of the arms, because quotas may
+    have changed. While two observed means are nearly equal, the bound is too large to be useful.
     """
     pulls, entitled = pool.pulls, pool.entitled
     means = {arm: mean for arm, mean in pool.means.items() if mean is not None}
@@ -133,8 +137,8 @@ def fair_ucb_r_regret_bound(
               + (1 + \alpha - \lfloor\alpha\rfloor) \sum_i gap_i
 
     Here :math:`x_i = \max(0, r_i T - \alpha)`, and :math:`S` is the set of worse arms for which
-    :math:`x_i < 8 \ln T / gap_i^2`. The pulls that fairness gives to these arms are too few to show
-    that they are worse. Once :math:`S` is empty, the bound no longer grows with T.
+    :math:`x_i < 8 \ln T / gap_i^2`. Fairness alone gives these arms too few pulls to show that they
+    are worse. Once :math:`S` is empty, the bound no longer grows with T.
     """
     _check_gaps(gaps, horizon)
     return _fair_ucb_r_regret(gaps, _entitled(gaps, quotas, horizon), horizon, tolerance)
@@ -174,7 +178,7 @@ def t_fair_ucb_r_regret_bound(gaps: Sequence[float], quotas: Sequence[Real], hor
 
 
 def distribution_free_shape(horizon: int) -> float:
-    r"""Return :math:`\sqrt{T \ln T}`: Fair-UCB's worst r-regret grows like this (Theorem 3).
+    r"""Return :math:`\sqrt{T \ln T}`, by which Fair-UCB's worst r-regret grows (Theorem 3).
 
     The theorem gives no constant, so this is only the shape of a bound.
     """
@@ -194,7 +198,7 @@ def _fair_ucb_r_regret(
 
 
 def _telling(gap: float, horizon: int) -> float:
-    """Return how many pulls show that an arm is worse than the best; 0 for an arm with gap 0."""
+    """Return how many pulls show that an arm is worse than the best arm; 0 if its gap is 0."""
     return 8.0 * log(horizon) / gap / gap if gap else 0.0
 
 

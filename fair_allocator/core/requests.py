@@ -1,4 +1,9 @@
-"""The requests of a pool: open ones that wait for rewards, and closed ones it still remembers."""
+"""The requests of a pool that have been answered.
+
+A request is *open* while it waits for a reward, or for an arm that replaces another one. Otherwise
+it is *closed*. The pool remembers closed requests for some time. A *pick* is the assignment of one
+arm to a request. A request that wants several arms has several picks.
+"""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -15,7 +20,10 @@ CERTAIN: Final[float | None] = float(1)
 
 
 class RewardOutcome(Enum):
-    """What happened to a reward. The value is true only if the reward was counted."""
+    """What a pool did with a reward or a decline.
+
+    ``bool`` is True only for `COUNTED`.
+    """
 
     COUNTED = "counted"
     """The pool waited for this reward, and has counted it."""
@@ -38,7 +46,7 @@ class RewardOutcome(Enum):
 
 @mypyc_attr(acyclic=True)
 class Request:
-    """A request to a pool. All code that decides passes on this one value.
+    """A request to a pool: the one value that all code that decides passes on.
 
     Attributes
     ----------
@@ -50,7 +58,7 @@ class Request:
     slots
         How many different arms the request wants.
     instead_of
-        If the request is decided again: the arm that declined it or gave no reward in time.
+        If the request is decided again, the arm that declined it or gave no reward in time.
         Otherwise "".
     """
 
@@ -67,10 +75,11 @@ class Request:
 
 @mypyc_attr(acyclic=True)
 class Assignment:
-    """One decision of a pool: the arm that a request was given, or the first of several.
+    """The answer to a request: the arm that it was given, or the first of several arms.
 
-    A pool keeps one of these objects for each remembered request, so they are small. They are never
-    part of a reference cycle, so the garbage collector does not have to visit them.
+    A pool keeps at least one of these objects for each request that it remembers, so the objects
+    are small. They are never part of a reference cycle, so the garbage collector does not have to
+    visit them.
 
     Attributes
     ----------
@@ -84,14 +93,15 @@ class Assignment:
         The probability with which the arm was chosen. It is 1 for a deterministic choice, and None
         for a random choice whose probability has no closed form.
     repeat
-        Whether the request had been answered before. The round is then that of the first answer.
+        Whether this answer repeats an earlier one. Then `round` is that of the first answer.
     others
-        The assignments of the other arms, if the request wanted several.
+        The assignments of the other arms, if the request got several. Only the first assignment has
+        them.
     clock
         The time of the decision. The caller sets it, because a pool knows no time.
     later
-        The outcome that a later reward will get, such as `REPEATED`; None while the reward is
-        pending.
+        The outcome that a reward gets if it comes from now on, such as `REPEATED`; None while the
+        reward is pending.
     """
 
     __slots__ = (
@@ -149,7 +159,7 @@ class Assignment:
         return None
 
     def repeated(self) -> "Assignment":
-        """Return the answer to the same request when it comes again.
+        """Return the answer for a repeat of the same request.
 
         Arms that declined or were replaced are left out, unless this would leave no arm.
         """
@@ -195,13 +205,16 @@ PICK_BYTES: Final = 160
 """About how many bytes a request takes without its id. Each further arm takes as many again."""
 
 _WIDE: Final = 10
-"""Bytes for each character of an id that is not ASCII: as text, as UTF-8, and a reserve."""
+"""How many bytes to count for each character of an id that is not ASCII: text, UTF-8, reserve."""
 
 _is_ascii: Final = str.isascii  # an alias: compiled code looks up methods on each use
 
 
 def footprint(assignment: Assignment) -> int:
-    """Return about how many bytes a request takes in memory. Equal requests give equal numbers."""
+    """Return about how many bytes a request takes in memory.
+
+    Equal requests have the same result.
+    """
     request_id = assignment.request_id
     letters = len(request_id) if _is_ascii(request_id) else _WIDE * len(request_id)
     return REQUEST_BYTES + letters + PICK_BYTES * len(assignment.others)
@@ -211,7 +224,7 @@ GONE: Final = (RewardOutcome.DECLINED, RewardOutcome.REPLACED)
 """The outcomes that mean that the arm no longer has the request."""
 
 _NOTHING: Final[dict[str, int]] = {}
-"""Shared by all pools that hold no request. Never add to it."""
+"""An empty dictionary that all pools that hold no request share. Never add to it."""
 
 _FIELDS: Final = ("request_id", "arm", "round", "epoch", "reason", "propensity", "repeat")
 
@@ -220,9 +233,9 @@ _FIELDS: Final = ("request_id", "arm", "round", "epoch", "reason", "propensity",
 class Requests:
     """Open requests, and the last ones that were closed.
 
-    A request is known while one of its rewards is pending. After it is closed, it stays known until
-    `remember` more requests were closed, and until `remember` rounds were played since its answer.
-    So any `remember` answers in a row have different ids.
+    The pool knows a request while it is open. After the request is closed, the pool forgets it when
+    both of these are true: `remember` more requests were closed, and `remember` rounds were played
+    since its answer. So any `remember` answers in a row have different ids.
     """
 
     __slots__ = ("_oldest", "_order", "_remember", "footprint", "held", "known", "open")
@@ -263,13 +276,13 @@ class Requests:
         self._remember_closed(assignment, rounds)
 
     def hold(self, request_id: str) -> None:
-        """Keep a request until one of its arms is replaced."""
+        """Keep a request open until one of its arms is replaced, or `release` is called."""
         if not self.held:
             self.held = {}
         self.held[request_id] = self.held.get(request_id, 0) + 1
 
     def release(self, assignment: Assignment, rounds: int) -> None:
-        """Release a request after one of its arms was replaced, or cannot be replaced."""
+        """Stop holding a request, after one of its arms was replaced or cannot be replaced."""
         request_id = assignment.request_id
         self.held[request_id] -= 1
         if not self.held[request_id]:
@@ -278,7 +291,7 @@ class Requests:
             self._remember_closed(assignment, rounds)
 
     def replace(self, assignment: Assignment, pick: Assignment, instead_of: str) -> None:
-        """Add the arm that replaces another one, in a request that was held for this."""
+        """Add the pick of an arm that replaces the arm `instead_of`, in a request that was held."""
         replaced = assignment.pick(instead_of)
         if replaced is not None:
             replaced.later = RewardOutcome.REPLACED
@@ -317,7 +330,7 @@ class Requests:
             self._oldest = 0
 
     def latest(self, most: int) -> list[Assignment]:
-        """Return the last known answers, oldest first, as a repeated request would get them."""
+        """Return up to `most` of the latest answers, oldest first, as a repeat would get them."""
         latest = [each.repeated() for each in islice(reversed(self.known.values()), most)]
         return sorted(latest, key=lambda each: each.round)
 

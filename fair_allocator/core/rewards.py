@@ -27,7 +27,7 @@ class Rewards(Figures):
     def reward(
         self, request_id: str | Any, value: SupportsFloat | Any, arm: str | Any | None = None
     ) -> RewardOutcome:
-        """Count the reward of a request. The result is true only if the reward was counted.
+        """Count the reward of a request. ``bool`` of the result is True only if it was counted.
 
         `arm` is the arm that the reward is for. It is needed if the request was given to several
         arms.
@@ -73,7 +73,7 @@ class Rewards(Figures):
     def expire(
         self, request_id: str | Any, arm: str | Any | None = None, *, hold: bool = False
     ) -> bool:
-        """Stop waiting for the rewards of a request, or of one of its arms.
+        """Stop waiting for the rewards of a request, or for that of one of its arms.
 
         Return whether a reward was pending. With `hold`, the pool keeps the request open until each
         of these arms is replaced, or until `give_up` is called.
@@ -83,10 +83,12 @@ class Rewards(Figures):
     def decline(
         self, request_id: str | Any, arm: str | Any | None = None, *, hold: bool = False
     ) -> RewardOutcome:
-        """End an assignment that its arm declines. The result is true if it was still open.
+        """End an assignment that its arm declines.
 
-        The pull stays counted, because the arm had the request. `arm` and `hold` mean the same as
-        in `expire`, but `arm` is needed if the request was given to several arms.
+        ``bool`` of the result is True only if the assignment was still open.
+
+        The pull still counts, because the arm had the request. `arm` and `hold` mean the same as in
+        `expire`, but `arm` is needed if the request was given to several arms.
 
         Raises
         ------
@@ -106,7 +108,10 @@ class Rewards(Figures):
     def _give_up_waiting(
         self, request_id: str | Any, arm: str | Any | None, later: RewardOutcome, hold: bool
     ) -> int:
-        """Stop waiting for rewards; return how many were pending."""
+        """Stop waiting for rewards; return how many were pending.
+
+        A reward that comes from now on gets the outcome `later`.
+        """
         request_id = parse_text(request_id, "a request's id", InvalidReward)
         first = self._requests.known.get(request_id)
         if first is None:
@@ -172,7 +177,7 @@ class Rewards(Figures):
         return [] if first is None else [pick for pick in first.picks if pick.later is None]
 
     def latest(self, most: int) -> list[Assignment]:
-        """Return the last known answers, oldest first, as a repeated request would get them."""
+        """Return up to `most` of the latest answers, oldest first, as a repeat would get them."""
         return self._requests.latest(most)
 
     def waiting(self) -> list[Assignment]:
@@ -180,7 +185,7 @@ class Rewards(Figures):
         return self._requests.waiting()
 
     def _settle_presence(self, arm: int) -> None:
-        """Stop or restart an arm's clock as it goes away or comes back."""
+        """Stop an arm's own clock if the arm is away now; restart it if the arm is back."""
         presence = self._presence
         if presence is None:
             return
@@ -201,7 +206,7 @@ class Rewards(Figures):
 
 
 def _picked(first: Assignment, arm: str | Any | None) -> Assignment:
-    """Return the assignment that a reward is for.
+    """Return the pick that a reward is for, of the picks of a request.
 
     `arm` may be None if only one arm still has the request.
     """

@@ -1,14 +1,14 @@
-"""Which states are safe. Every promise of a pool depends on this invariant.
+"""Which states of a pool are safe. A pool can keep its promise only from a safe state.
 
-An arm has the entitlement D, the pulls N and the quota r. The bound in force is b. Let
-``z = D - N - b``. Then ``max(0, floor(z + r j))`` pulls of the arm fall due within its next j
-slots. A state is *safe* if
+Let D be an arm's entitlement, N its pulls and r its quota. Let b be the bound in force, and ``z = D
+- N - b``. Then ``max(0, floor(z + r j))`` pulls of the arm fall due within its next j slots. A
+state is *safe* if
 
     for every j >= 0, the pulls of all arms that fall due within j slots are at most j.
 
 From an unsafe state, no rule can keep its promise. From a safe state, the serving rules lead only
-to safe states (docs/theory.md). So a change may come into force if and only if the state is safe
-with the change.
+to safe states (docs/theory.md). So a change may come into force if and only if the state with the
+change is safe.
 """
 
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ from typing import Final
 from fair_allocator.core.quotas import ONE, scaled
 
 Line = tuple[int, int, int]
-"""An arm as ``(z, r, unit)``, where z and the quota r are in units of ``1 / unit``."""
+"""An arm as ``(z, r, unit)``: z and the quota r (see above), both in units of ``1 / unit``."""
 
 PATIENCE: Final = 20_000
-"""The test of a state gives up after two claims per arm and this many more.
+"""The test of a state gives up after it has looked at two claims per arm and this many more.
 
 It gives up only if the quotas sum to 1 or nearly 1. The change that was tested then waits.
 """
@@ -36,14 +36,15 @@ _UNDECIDED: Final = 0
 
 
 def is_safe(lines: Sequence[Line]) -> bool:
-    """Tell whether a state is known to be safe. The result is never true for an unsafe state.
+    """Tell whether a state is surely safe. The result may be False if the test takes too long.
 
     A *claim* is one pull that falls due. The test goes through the claims of all arms in the order
-    of their deadlines. The claims up to a deadline must not be more than the slots up to it. The
-    test can stop for two reasons. First, the claims up to j are at most ``backlog + load * j``,
-    where `load` is the sum of the quotas. Once this stays below ``j + 1`` for all later j, no claim
-    can be late. Second, the claims repeat after a period. The period is the common denominator of
-    the quotas, and it begins when every arm has had a deadline.
+    of their deadlines. The number of claims up to a deadline must not exceed the number of slots up
+    to it. The test can stop early in two cases. First, up to slot j there are at most ``backlog +
+    load * j`` claims, where `load` is the sum of the quotas. If this is below ``j + 1`` for all
+    later j, no claim can be late any more. Second, the claims repeat with a period, which is the
+    common denominator of the quotas. It is enough to test one period, beginning when every arm has
+    had a deadline.
 
     >>> is_safe([(0, 1, 2), (0, 1, 2)])
     True
@@ -54,7 +55,7 @@ def is_safe(lines: Sequence[Line]) -> bool:
 
 
 def is_unsafe(lines: Sequence[Line]) -> bool:
-    """Tell whether a state is known to be unsafe. The result is never true for a safe state."""
+    """Tell whether a state is surely unsafe. The result may be False if the test takes too long."""
     return _judge(lines) == _UNSAFE
 
 
@@ -94,7 +95,7 @@ def _judge(lines: Sequence[Line]) -> int:
 
 
 def least_safe_bound(lines: Sequence[Line]) -> int:
-    """Return the smallest rise of the bound that makes the state safe."""
+    """Return by how many pulls the bound must rise, at least, to make the state safe."""
     more = max(0, max(ahead // unit for ahead, _, unit in lines))
     while not is_safe([(ahead - more * unit, slope, unit) for ahead, slope, unit in lines]):
         more += 1

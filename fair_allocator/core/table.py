@@ -40,7 +40,7 @@ def rows(pool: "Figures") -> list[dict[str, object]]:
 
 
 def describe(pool: "Figures") -> str:
-    """Return a pool in one line: its size, its age, its promise and its learner."""
+    """Return one line on a pool: its number of arms and rounds, its promise and its learner."""
     guarantee, learner = pool.guarantee, pool.learner
     kind = type(pool).__name__
     title = f"{kind} {pool.name!r}" if pool.name else kind
@@ -51,7 +51,7 @@ def describe(pool: "Figures") -> str:
 
 
 def html(pool: "Figures") -> str:
-    """Return a pool as HTML for a notebook: one line, and a table of the first arms."""
+    """Return HTML on a pool for a notebook: one line, and a table of the first arms."""
     table = rows(pool)
     titles = "".join(f"<th>{title}</th>" for title in table[0])
     body = ("".join(f"<td>{_cell(value)}</td>" for value in row.values()) for row in table[:SHOWN])

@@ -4,7 +4,7 @@ from fair_allocator.core.errors import FairAllocatorError, shown
 
 
 def parse_text(value: object, what: str, error: type[FairAllocatorError]) -> str:
-    """Return a text, also one of numpy, as a plain str; raise `error` for any other value.
+    """Return a text of Python or numpy as a plain str; raise `error` for any other value.
 
     >>> from fair_allocator.core.errors import InvalidPool
     >>> parse_text(5, "a pool's name", InvalidPool)

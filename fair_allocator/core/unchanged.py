@@ -1,4 +1,4 @@
-"""Tells whether a reconfiguration changes anything. Setting the same values again must be cheap."""
+"""Tell whether a reconfiguration changes anything, so that setting equal values again is cheap."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,9 +12,10 @@ from fair_allocator.core.quotas import parse_shares, parse_tolerance
 
 
 def is_set_to(pool: Figures, settings: Mapping[str, Any]) -> bool:
-    """Tell whether a pool already has these settings of `Pool.reconfigure`, in the same order.
+    """Tell whether a pool already has these settings of `Pool.reconfigure`.
 
-    The answer is False for invalid settings, and for a learner that is passed as an object.
+    Arms must also be in the same order. The answer is False if a setting is not valid, or if the
+    learner is passed as an object.
     """
     try:
         return all(_is(pool, name, value) for name, value in settings.items())

@@ -1,4 +1,4 @@
-"""A pool's configuration, apart from its arms and quotas."""
+"""The wanted tolerance, rule, kind of requests and bank of a pool (see `fairness`)."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -11,9 +11,10 @@ from fair_allocator.core.numbers import parse_whole
 
 
 class Wish:
-    """Tolerance, rule, kind of requests, and bank.
+    """What a configuration asks for: tolerance, rule, kind of requests, and bank.
 
-    `choice` is the rule as configured, such as "auto". `rule` is the rule that this stands for.
+    `choice` is the rule as configured, such as "auto". `rule` is the rule that this choice means
+    for the pool's quotas.
     """
 
     __slots__ = ("bank", "choice", "requests", "rule", "tolerance")
@@ -38,12 +39,15 @@ def parse_wish(
     requests: object,
     bank: int | None,
 ) -> Wish:
-    """Read a configuration for these quotas. Pools with the same configuration share it."""
+    """Read and check settings of a pool with these quotas.
+
+    Pools with equal settings share the result.
+    """
     choice = one_of(choice, "rule", CHOICES)
     requests = one_of(requests, "requests", REQUESTS)
     return _wish(tolerance, choice, requests, bank, resolve_rule(choice, quotas, requests))
 
 
 def parse_bank(bank: Any) -> int | None:
-    """Read a bank."""
+    """Read the setting `bank`; None means that there is no bank."""
     return None if bank is None else parse_whole(bank, "bank", 1, MAX_UNIT)

@@ -1,1 +1,1 @@
-"""The demo: simulated workers, the real service on a real log, and LFG for comparison."""
+"""The demo: a simulated world, the real service on a real log, and a rival for comparison."""

@@ -1,4 +1,4 @@
-"""What each arm got from one allocator, compared with what it was promised."""
+"""Count what each arm got from one allocator, and compare it with what the arm was promised."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Row:
     own
         Slots of the requests that the arm could take.
     gap
-        Such slots since the arm's last pull.
+        How many of these slots came after the arm's last pull.
     """
 
     arm: Arm
@@ -31,7 +31,10 @@ class Row:
     total: float = 0.0
 
     def shortfall(self) -> int:
-        """Return ``floor(entitled) - pulls``; no quota may exceed one slot of a request."""
+        """Return ``floor(entitled) - pulls``.
+
+        This is exact only if no request entitles the arm to more than one pull.
+        """
         quota = self.arm.quota
         return quota.numerator * self.own // quota.denominator - self.pulls
 
@@ -55,9 +58,11 @@ class Moment(NamedTuple):
     gap
         The longest gap of any arm so far.
     regret
-        Expected reward lost so far, compared with always the best arms that could take the request.
+        The expected reward lost so far, compared with always picking the best arms that could take
+        the request.
     price
-        What the quotas alone would cost so far if all means were known and all arms always there.
+        What the quotas would have cost so far if all means were known and all arms were always
+        there.
     """
 
     requests: int
@@ -73,7 +78,7 @@ class Board:
     def __init__(self, world: World) -> None:
         self.rounds = 0
         self.given = 0
-        """Slots that were filled."""
+        """How many slots were filled."""
         self.rows: dict[str, Row] = {}
         self.peak = 0
         self.gap = 0
@@ -109,7 +114,7 @@ class Board:
             row = rows[name]
             row.pulls += 1
             row.forced += forced
-            row.gap = -filled  # cancels the slots that the loop below adds
+            row.gap = -filled  # cancels the slots that the loop below adds for every arm
         for name in able:
             row = rows[name]
             row.own += filled

@@ -1,4 +1,4 @@
-"""Feed a log at a steady rate; a service elsewhere reads it."""
+"""Send requests to a log at a steady rate. A service in another process reads them."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ _PAUSE: Final = 0.02
 _NEWS_SECONDS: Final = 5.0
 _AT_ONCE: Final = 1_000
 _MOST_BEHIND: Final = 20_000
-"""With more unanswered requests than this, stop sending: it seems that no service runs."""
+"""If more requests than this have no answer, stop sending, because probably no service runs."""
 
 
 class Feed:

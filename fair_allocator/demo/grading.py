@@ -1,4 +1,4 @@
-"""Rewards that reach the allocator after a delay, or never; the world knows them at once."""
+"""Delay the rewards of the world before the allocator gets them. Some never arrive."""
 
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -14,13 +14,13 @@ class Due(NamedTuple):
     arm: str
     value: float | None
     request: str
-    """The allocator's id of the request, "" if it is the number."""
+    """The request's id in the allocator; "" if the id is the number."""
 
 
 class Grading:
     """Holds each reward back until it is due; time is counted in requests.
 
-    It calls `told` with the arm and the value of every reward that it hands out.
+    It calls `told` with the arm and the value of every reward that is due.
     """
 
     def __init__(self, world: World, told: Callable[[str, float], None]) -> None:

@@ -1,7 +1,7 @@
-"""The load of the demo: it does what real producers and consumers would do, with any log.
+"""The load of the demo: it does what real producers and consumers do, on any log.
 
 It sends the requests of a world (`demo.world`), reads the assignments from the log, and sends the
-rewards when they are due. It knows only the service's records, so the service may run anywhere.
+rewards when they are due. It needs only the log, so the service may run anywhere.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,9 @@ class Seen(NamedTuple):
 
 
 class Load:
-    """Requests, rewards and controls of one pool; calls `told` with the arm and value of rewards.
+    """Sends requests, rewards and controls of one pool.
+
+    It calls `told` with the arm and the value of every reward.
 
     Attributes
     ----------
@@ -60,14 +62,14 @@ class Load:
         self._client = client
         self._world = world
         self._key = world.pool.encode()
-        # New in every run, because the log remembers the requests of earlier runs.
+        # Use new ids in every run, because the pool remembers the requests of earlier runs.
         self._label = f"{world.words.request}-{uuid4().hex[:8]}-"
         self._joined = False
         self._asleep: frozenset[str] = frozenset()
 
     @property
     def backlog(self) -> int:
-        """How many requests are not answered yet and do not wait for an arm either."""
+        """How many requests are not answered yet and do not wait for an arm."""
         return self.sent - self.answered - len(self.waiting)
 
     def open(self) -> None:
@@ -92,7 +94,7 @@ class Load:
         self.sent += count
 
     def settle(self) -> None:
-        """Append every reward that is left, but no declines: these would need new decisions."""
+        """Append all remaining rewards, but no declines, because these would need new decisions."""
         records = self._due(inf, declines=False)
         if records:
             self._client.append_many(records)
@@ -114,7 +116,7 @@ class Load:
         return found
 
     def _take(self, event: AssignmentEvent) -> None:
-        # A restarted service never repeats an answer by itself, but other loads may share the pool.
+        # Skip repeats, and answers to other loads that use the same pool.
         if event.request_id.startswith(self._label) and not event.repeat:
             number = self._number(event.request_id)
             if event.instead_of is None:
@@ -147,7 +149,10 @@ class Load:
         )
 
     def _shift(self, number: int) -> list[Incoming]:
-        """Return the controls for a change of shift; none if the same arms stay away."""
+        """Return the controls that send arms to sleep and wake others when the shift changes.
+
+        The list is empty if the same arms stay away.
+        """
         before, self._asleep = self._asleep, self._world.asleep(number)
         changes = {"sleep": self._asleep - before, "wake": before - self._asleep}
         pool = self._world.pool

@@ -1,4 +1,4 @@
-"""One run of the demo: the load, the service's answers, the audit, and the rival."""
+"""One run of the demo: the load, the service's answers, the audit, and another allocator."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _PAUSE: Final = 0.001
 
 
 class Play:
-    """A world played on two boards, step by step.
+    """Plays a world step by step with the service and with a rival, each counted on a `Board`.
 
     The records of a step are appended together, and the service answers them before the next step.
     All time is counted in requests. So the decisions of a run depend only on the seed and the step
@@ -47,7 +47,7 @@ class Play:
 
     @property
     def rival(self) -> Board:
-        """The board of the other allocator."""
+        """The board of the rival: the other allocator, without guarantees."""
         return self._rival.board
 
     @property
@@ -72,7 +72,7 @@ class Play:
         self._began = time.monotonic()
 
     def step(self) -> None:
-        """Play the next requests on both boards."""
+        """Let both allocators decide the next requests."""
         count = min(self.world.step, self.left)
         self.load.send(count)
         self._rival.step(count)

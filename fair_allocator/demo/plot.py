@@ -14,7 +14,10 @@ OURS: Final = "#0072B2"
 RIVAL: Final = "#D55E00"
 QUOTA: Final = "#222222"
 FAINT: Final = "#666666"
-"""Blue and vermilion are from Okabe and Ito's palette, which suits colour-blind people."""
+"""The colours of the picture.
+
+Blue and vermilion are from the palette of Okabe and Ito, which suits colour-blind people.
+"""
 
 
 def draw(play: Play, path: Path) -> None:

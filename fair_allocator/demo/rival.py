@@ -1,4 +1,4 @@
-"""The rival: another allocator, without guarantees, on the same requests and delays."""
+"""The rival: another allocator, without guarantees, with the same requests and delays."""
 
 from collections import deque
 from math import inf
@@ -42,7 +42,7 @@ class Rival:
             self.board.join(arm)
 
     def step(self, count: int) -> None:
-        """Take in the rewards and declines that are due, then decide the next requests."""
+        """Receive the rewards and declines that are due, then decide the next requests."""
         first = self._sent
         self._take(first)
         if first >= self._world.joining and self._pool.size < len(self._world.arms):
@@ -57,7 +57,7 @@ class Rival:
         self._sent += count
 
     def settle(self) -> None:
-        """Take in every reward that has not arrived yet."""
+        """Receive all rewards that have not arrived yet."""
         self._take(inf, declines=False)
 
     def _change_shift(self, number: int) -> None:
@@ -76,7 +76,7 @@ class Rival:
         able = [arm for arm in world.able(number, pool.arms) if arm not in given]
         here = [arm for arm in able if pool.columns.index[arm] not in pool.away]
         if not able:
-            return  # all able arms have declined or were picked
+            return  # all arms that can take the request have declined it or were picked
         try:
             picks = pool.assign(f"{number}/{len(given)}", eligible=able, slots=slots).arms
         except NobodyFree:

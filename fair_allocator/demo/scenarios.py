@@ -1,4 +1,4 @@
-"""The worlds that can be played."""
+"""The simulated worlds that the demo can play (see `world`)."""
 
 from collections.abc import Callable
 from fractions import Fraction

@@ -1,6 +1,6 @@
-"""The service of the demo, in a process of its own on the demo's log.
+"""The service of the demo. It runs in a separate process, on the log of the demo.
 
-It serves until its standard input ends. The input also ends when the demo is killed.
+It serves until its standard input ends. The input also ends if the process of the demo is killed.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""Show the demo while it runs: a live table on a terminal, a few lines anywhere else."""
+"""Show the demo while it runs: a live table on a terminal, otherwise a few lines."""
 
 import time
 from collections.abc import Sequence
@@ -206,7 +206,10 @@ class ScreenFrame:
         return pair
 
     def _shown(self) -> Sequence[Row | None]:
-        """Return our rows; if there is no room for all, None stands for the middle ones."""
+        """Return the rows of our board.
+
+        If there is no room for all, None stands for those in the middle.
+        """
         places = {arm.name: place for place, arm in enumerate(self._play.world.arms)}
         rows = sorted(self._play.ours.rows.values(), key=lambda row: places[row.arm.name])
         room = self._height - 12
@@ -269,7 +272,9 @@ class ScreenFrame:
 
 
 def share_bar(ratio: float, width: int, *, kept: bool, ascii: bool = False) -> Text:
-    """Draw a share; the mark in the middle is the quota, and the end is twice the quota or more.
+    """Draw a share as a bar.
+
+    The mark in the middle is the quota. The end of the bar is twice the quota or more.
 
     >>> print(share_bar(0.5, 8, kept=False, ascii=True))
     ##  |
@@ -277,7 +282,7 @@ def share_bar(ratio: float, width: int, *, kept: bool, ascii: bool = False) -> T
     block, mark, beyond = ("#", "|", ">") if ascii else ("▇", "┃", "▶")
     middle = width // 2
     filled = min(width, round(ratio * middle))
-    if not kept:  # must not reach the mark, even if very little is missing
+    if not kept:  # the bar must not reach the mark, even if very little is missing
         filled = min(filled, middle - 1)
     text = Text(style=KEPT if kept else SHORT)
     cells = [block] * filled + [" "] * (width - filled)

@@ -1,7 +1,7 @@
-"""The hidden worlds: the true properties of the arms, which no allocator knows.
+"""A simulated world: the true properties of the arms, which no allocator knows.
 
-Every number is a function of (seed, request, arm). So if two allocators give the same request to
-the same arm, they see the same reward.
+Every number depends only on (seed, request, arm). So if two allocators give the same request to the
+same arm, they get the same reward.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +25,7 @@ place.
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """An arm and its hidden properties: its skill, and the mean reward that follows from it."""
+    """An arm, with its skill and the mean reward that follows from the skill."""
 
     name: str
     quota: Fraction
@@ -54,18 +54,21 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A pool's arms and what they do with requests; requests are numbered from 0.
+    """The arms of a pool, and what happens when they serve requests.
+
+    Requests are numbered from 0.
 
     Attributes
     ----------
     scene
         What happens in this world, in a few sentences.
     arms
-        First the arms from the start, then the newcomers, each group from the best to the worst.
+        First the arms that are there from the start, then the newcomers; each group from the best
+        to the worst.
     joining
         The first request for which the newcomers are there.
     outcome
-        A function of an arm's skill and of a luck in [0, 1) that returns the reward.
+        A function that returns the reward, given an arm's skill and a random number in [0, 1).
     mean_delay, lost
         The mean delay of a reward, in requests, and the part of rewards that never come.
     rival
@@ -73,17 +76,17 @@ class World:
     step
         How many requests to send together.
     slots, max_open, bank
-        How many arms a request wants, how many assignments of an arm may be open, and how many
-        pulls in advance count.
+        How many arms a request wants, how many assignments of an arm may be open, and the bank of
+        the pool.
     skills
-        By arm, the kinds of requests that it can take besides the common ones.
+        For each arm, the special skills that it has. Requests that need no skill can go to any arm.
     kinds
-        By skill, how often a request needs it.
+        For each skill, the probability that a request needs it.
     shifts, shift
-        The number of groups of arms, of which one is away at a time, and after how many requests
-        the next group goes away.
+        The arms are divided into `shifts` groups, and one group is away at a time. After `shift`
+        requests, the next group goes away in its place.
     declining
-        How often an arm declines.
+        The probability that an arm declines a request.
     """
 
     name: str
@@ -126,14 +129,17 @@ class World:
         return self.outcome(self.arms[place].skill, self.draws.uniform(number, place))
 
     def delay(self, number: int) -> int | None:
-        """Return after how many requests the reward is known, None if never."""
+        """Return after how many requests the reward of a request is known; None if never."""
         if self.draws.uniform(number, _LOST) < self.lost:
             return None
         return round(-self.mean_delay * log1p(-self.draws.uniform(number, _DELAY)))
 
     @property
     def ours(self) -> str:
-        """The name of the service's side; "with quotas" would also describe LFG."""
+        """How the output names the service.
+
+        It is not "with quotas", because LFG also has quotas.
+        """
         return "fair-allocator" if self.rival == "LFG" else "with quotas"
 
     # -- real requests ------------------------------------------------------------------------

@@ -1,9 +1,11 @@
-"""The events on the wire: one JSON object per record, UTF-8.
+"""The events that the topics carry: each record is one JSON object in UTF-8.
 
 model    what all events have in common
 inputs   events that the service reads: requests, rewards, declines, controls
 reading  reads requests and rewards fast
 outputs  events that the service writes: assignments, other records for an audit, dead letters
+wire     writes the JSON of assignments fast
+asyncapi describes the topics and events for other tools
 """
 
 from fair_allocator.events.inputs import (

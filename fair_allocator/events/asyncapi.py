@@ -1,4 +1,4 @@
-"""An AsyncAPI 3 document of the topics, made from the events. Other tools can read it."""
+"""Describe the topics and their events in an AsyncAPI 3 document, which other tools can read."""
 
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ PREFIX: Final = "fair-allocator."
 """The prefix of the topics' names. Another prefix can be set by `kafka.topic_prefix`."""
 
 _CORRELATED: Final = (Request, Reward, Decline, AssignmentEvent, WaitingEvent, RefusedEvent)
-"""Events that are about one request, and name it."""
+"""Events that are about one request and have its id."""
 
 _WITH_HEADERS: Final = (Request, AssignmentEvent, WaitingEvent, RefusedEvent, DeadLetter)
 """Events with headers. A request may have headers, and all its answers have the same ones."""
@@ -80,7 +80,7 @@ _RECEIVED: Final[dict[str, tuple[str, Models]]] = {
 
 
 def asyncapi() -> Json:
-    """Return the document as an application needs it: it sends inputs and receives answers."""
+    """Return the document for an application: it sends inputs and receives answers."""
     topics = _SENT | _RECEIVED
     models = [model for _, of_topic in topics.values() for model in of_topic]
     return {

@@ -28,10 +28,10 @@ MOST_TAGS: Final = 100
 """How many tags an arm may have."""
 
 MOST_COMPARED: Final = 20
-"""How many unknown fields of one event to compare with ours; each takes some 20 microseconds."""
+"""How many unknown fields of one event to compare with ours. Each takes about 20 microseconds."""
 
 LONGEST_COMPARED: Final = 40
-"""Characters of the longest unknown field to compare with ours, which have at most 14."""
+"""Unknown fields with more characters are not compared with ours, which have at most 14."""
 
 _NAMED: Final = Field(min_length=1, max_length=MOST_NAMED, fail_fast=True)
 
@@ -46,7 +46,7 @@ Rate = Annotated[int, Field(ge=1, le=1_000_000_000)]
 class Input(Event):
     """An event that an application writes and the service reads."""
 
-    # Unknown fields are kept, so that `unmeant` can check them.
+    # Keep unknown fields, so that `unmeant` can check them.
     model_config = ConfigDict(extra="allow")
 
     extensions: dict[str, Any] | None = None
@@ -60,7 +60,8 @@ class Request(Input):
     pool: Name
     time: Annotated[AwareDatetime | None, Field(strict=False)] = None
     """When the request was made. This is only for measuring: decisions do not depend on it."""
-    # Without `fail_fast`, pydantic describes every wrong name: a kB of memory for two bytes.
+    # Without `fail_fast`, pydantic describes every wrong name: a kB of memory for a name of two
+    # bytes.
     eligible: Annotated[list[Name], _NAMED] | None = None
     """The arms that can take the request. Without this and `needs`, any arm can take it."""
     needs: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
@@ -81,7 +82,7 @@ class Reward(Input):
 
 
 class Decline(Input):
-    """Tells that an arm does not take its assignment. Send it to the topic of the rewards."""
+    """Tells that an arm declines its assignment. Send it to the topic of the rewards."""
 
     type: Literal["declined"]
     request_id: Name
@@ -91,7 +92,9 @@ class Decline(Input):
 
 
 class PoolSettings(Event):
-    """The settings of a pool. A setting that is left out keeps its value, or gets its default.
+    """The settings of a pool.
+
+    A setting that is left out keeps its value; in a new pool it gets its default.
 
     A null removes `bank`, `caps`, `max_open`, `tags`, `reward_timeout`, `default_reward`,
     `wait_timeout`, `rate` or `burst`. For any other setting, a null means the same as leaving
@@ -105,7 +108,10 @@ class PoolSettings(Event):
     requests: Literal["plain", "any"] | None = None
     """Whether requests may name arms and slots, and arms may sleep."""
     bank: Count | None = None
-    """How many of the learner's pulls count in advance. With it, no arm starves in any stretch."""
+    """By how many pulls the learner can put an arm ahead.
+
+    With a bank, every arm's waits are bounded.
+    """
     caps: dict[Name, Share] | None = None
     """The maximum share by arm. It limits the learner's choices."""
     max_open: Count | dict[Name, Count] | None = None
@@ -132,7 +138,10 @@ class ControlInput(Input):
     """A control: changes a pool at run time."""
 
     by: Name | None = None
-    """The name of the sender. It is published with the effect of the control, and not checked."""
+    """The name of the sender.
+
+    The service publishes it with the effect of the control, unchecked.
+    """
 
 
 class Configure(PoolSettings, ControlInput):
@@ -169,7 +178,7 @@ class SetArms(ControlInput):
 
 
 class NamedArms(ControlInput):
-    """Removes arms, sends them to sleep or wakes them."""
+    """Removes the named arms, sends them to sleep or wakes them."""
 
     action: Literal["remove-arm", "sleep", "wake"]
     pool: Name
@@ -183,7 +192,7 @@ controls: TypeAdapter[Control] = TypeAdapter(Annotated[Control, Field(discrimina
 
 
 def _kind(event: Any) -> str:
-    """Return the type of an event in the rewards topic. Without a type, it is a reward."""
+    """Return the type of an event in the rewards topic: "reward" if the event has no type."""
     kind = event.get("type", "reward") if isinstance(event, dict) else event.type
     return "declined" if kind == "declined" else "reward"
 
@@ -229,7 +238,7 @@ def _fields_checker(model: type[Input]) -> Callable[[bytes], dict[str, Any]]:
 
 check_request = _fields_checker(Request)
 check_reward = _fields_checker(Reward)
-"""Functions that read any request and any reward; the module `reading` is faster for most."""
+"""Two functions that read any request and any reward. `reading` is faster for most of them."""
 
 REQUEST_FIELDS: Final = frozenset(Request.model_fields)
 REWARD_FIELDS: Final = frozenset(Reward.model_fields)
@@ -271,7 +280,10 @@ def unmeant(event: Mapping[str, Any] | Input, known: frozenset[str], unknown: st
 
 
 def _close_to(field: str, known: frozenset[str]) -> str | None:
-    """Return the field of ours that an unknown one was probably meant to be, None if none is."""
+    """Return our field that the sender probably meant by an unknown field.
+
+    None if no field is close.
+    """
     meant = _MEANT.get(field)
     if meant in known:
         return meant

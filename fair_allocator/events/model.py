@@ -14,6 +14,6 @@ Share = str | int | float
 
 
 class Event(BaseModel):
-    """One event: a JSON object. A number is not accepted as a text, nor a text as a number."""
+    """One event: a JSON object. Types are strict: the text "1" is not accepted as the number 1."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)

@@ -1,9 +1,9 @@
 """The events that the service writes.
 
-`DeadLetter` has a topic of its own. All other events are in the assignments topic. An audit needs
-only this topic. It says which arm was chosen among which arms, and what every arm was entitled to.
-It also says which inputs were folded (applied) before each record. Its hash chain shows whether a
-record was changed later.
+Dead letters have a topic of their own. All other events are in the assignments topic, and an audit
+needs only this topic. The events say which arm was chosen among which arms, and what every arm was
+entitled to. They also say which inputs the service had folded (applied) before each record. A hash
+chain over the records shows whether a record was changed later.
 """
 
 import re
@@ -25,11 +25,14 @@ from fair_allocator.events.inputs import (
 from fair_allocator.events.model import Event, Name
 
 ASSIGNMENT_VERSION: Final = 2
-"""The version of an assignment. Since version 2 it may have several arms, and eligible arms."""
+"""The version of the format.
+
+Since version 2 an assignment may name several arms and eligible arms.
+"""
 
 
 class Folded(Event):
-    """Which inputs were folded before a record: the next offset of each input topic."""
+    """Which inputs were folded before a record: for each input topic, the next offset to fold."""
 
     requests: int
     rewards: int
@@ -53,7 +56,7 @@ class Pick(Event):
 
 
 class AssignmentEvent(_Published):
-    """A decision; `folded` says which inputs came before it.
+    """A decision. `folded` says which inputs were applied before it.
 
     `arm`, `reason` and `propensity` are those of the first arm. The fields from `others` on are
     left out if they are empty. In pools with plain requests they are always empty. An arm that is
@@ -70,13 +73,22 @@ class AssignmentEvent(_Published):
     reason: Literal["fairness", "learner"]
     propensity: float | None
     repeat: bool = False
-    """Whether this repeats an earlier answer: it has the same round, and is not counted again."""
+    """Whether this repeats an earlier answer.
+
+    Then it has the same round, and is not counted again.
+    """
     others: tuple[Pick, ...] = ()
     """The other arms, if the request was given to several."""
     eligible: tuple[Name, ...] | None = None
-    """The present arms that could take the request. Only given if they are fewer than in `but`."""
+    """The present arms that could take the request.
+
+    Given only if they are fewer than the other arms.
+    """
     but: tuple[Name, ...] | None = None
-    """The present arms that could not take it. Without `eligible` and `but`, all of them could."""
+    """The present arms that could not take the request.
+
+    Without `eligible` and `but`, all arms could.
+    """
     away: tuple[Name, ...] = ()
     back: tuple[Name, ...] = ()
     """The arms that went `away` or came `back` after the pool's last record, before this one."""
@@ -86,7 +98,7 @@ class AssignmentEvent(_Published):
     Otherwise its offset is ``folded.requests - 1``.
     """
     instead_of: Name | None = None
-    """If the request was decided again: the arm that declined or gave no reward in time."""
+    """If the request was decided again, the arm that declined or gave no reward in time."""
     folded: Folded
     partition: int
 
@@ -106,7 +118,7 @@ class WaitingEvent(_Published):
     request_offset: int
     why: Literal["nobody-free", "paused"]
     instead_of: Name | None = None
-    """If the request waits to be decided again: the arm that declined or gave no reward in time."""
+    """If the request waits to be decided again, the arm that declined or gave no reward in time."""
     repeat: bool = False
     """Whether the same request came again while it waited."""
     folded: Folded
@@ -152,11 +164,15 @@ class EpochEvent(_Published):
     partition: int
     folded: Folded
     by: Name | None = None
-    """Who sent the control that did this, as the control says; missing if it does not say."""
+    """The name of the control's sender, as given in the control; left out if it gives none."""
 
 
 class TickEvent(_Published):
-    """Time passed without an input and timeouts ended, or inputs have times in the future."""
+    """The service moved the clock of a shard without an input, or inputs have times in the future.
+
+    A shard is one partition with its pools. Its clock moves without an input if a timeout ends
+    while no input comes.
+    """
 
     type: Literal["tick"] = "tick"
     clock: int
@@ -164,9 +180,10 @@ class TickEvent(_Published):
     partition: int
     folded: Folded
     until: Folded | None = None
-    """If given: inputs below these offsets with a later timestamp get the time `clock`.
+    """If given, inputs below these offsets get the time `clock` if their timestamps are later.
 
-    Otherwise a producer whose clock is ahead could make the requests of others expire early.
+    Otherwise a producer whose clock is ahead could make the requests of other producers expire
+    early.
     """
 
 
@@ -180,11 +197,11 @@ class ControlEvent(_Published):
     folded: Folded
     partition: int
     by: Name | None = None
-    """Who sent the control that did this, as the control says; missing if it does not say."""
+    """The name of the control's sender, as given in the control; left out if it gives none."""
 
 
 class RefusedEvent(_Published):
-    """A pool refused a request. Its dead letter has the reason as a message, and the bytes.
+    """A pool refused a request. The request's dead letter has its bytes, and says why in a message.
 
     A request that cannot be read never reaches a pool, so it has only a dead letter.
     """
@@ -207,7 +224,7 @@ class RemovedEvent(_Published):
     partition: int
     folded: Folded
     by: Name | None = None
-    """Who sent the control that did this, as the control says; missing if it does not say."""
+    """The name of the control's sender, as given in the control; left out if it gives none."""
 
 
 class CheckpointEvent(_Published):
@@ -230,7 +247,7 @@ Caused = (
     | TickEvent
     | RemovedEvent
 )
-"""A record with `folded`. An input or the passing of time caused it."""
+"""The events with the field `folded`. An input or the passing of time causes such an event."""
 
 Published = Caused | CheckpointEvent
 """A record of the assignments topic."""
@@ -246,7 +263,7 @@ class Refusal(StrEnum):
     NOT_JSON = "not-json"
     """Empty, not UTF-8, not JSON, or nested too deeply."""
     BAD_EVENT = "bad-event"
-    """JSON, but not an event of this topic: a field is missing, mistyped or out of range."""
+    """JSON, but not an event of this topic: a field is missing, out of range or of a wrong type."""
     BAD_KEY = "bad-key"
     """The record's key is not the pool's name."""
     WRONG_PARTITION = "wrong-partition"
@@ -254,9 +271,9 @@ class Refusal(StrEnum):
     UNKNOWN_POOL = "unknown-pool"
     """There is no such pool, and no template to make one."""
     PAUSED = "paused"
-    """The pool is paused, and it does not let requests wait."""
+    """The pool is paused, and its setting `when_busy` refuses requests."""
     NOBODY_FREE = "nobody-free"
-    """Every eligible arm is asleep, busy or at its cap, and the pool does not let requests wait."""
+    """Every eligible arm is asleep, busy or at its cap, and `when_busy` refuses requests."""
     TOO_MANY_WAITING = "too-many-waiting"
     """The pool already has as many waiting requests as it may have."""
     TOO_MANY_REQUESTS = "too-many-requests"
@@ -274,7 +291,7 @@ class Refusal(StrEnum):
 
 
 class DeadLetter(_Published):
-    """An input that could not be used, with its original bytes."""
+    """An input that the service could not use, with its original bytes."""
 
     topic: str
     partition: int
@@ -287,11 +304,13 @@ class DeadLetter(_Published):
     value: str | None
     """The record's value, in base64."""
     truncated: bool = False
-    """Whether key and value are cut off, because not all of their bytes fit in a record."""
+    """Whether key and value are shortened, because not all of their bytes fit in a record."""
 
     @classmethod
     def read(cls, value: bytes | None) -> "DeadLetter | None":
-        """Read a record of the topic. Return None if it only marks letters that were sent again.
+        """Read a record of the topic.
+
+        Return None if the record only notes which letters were replayed.
 
         >>> DeadLetter.read(b'{"replayed":[0]}')
         """

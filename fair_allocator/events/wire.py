@@ -1,4 +1,4 @@
-"""Writes the JSON of assignments directly. Every request has an assignment, so this must be fast.
+"""Write the JSON of assignments directly, which is fast: every request has an assignment.
 
 A test checks that the JSON is equal to what the models of `outputs` write.
 """
@@ -23,7 +23,8 @@ _CHOSEN: Final = ',"reason":"learner","propensity":1.0,"repeat":false'
 
 MOST_KEPT: Final = 2_000
 LONGEST_KEPT: Final = 100
-"""How many texts to keep, and their longest length: the same names and numbers come often."""
+"""How many JSON texts to keep, and the length of the longest: the same names and numbers come
+often."""
 
 _arm_texts: Final[dict[str, str]] = {}
 _number_texts: Final[dict[float, str]] = {}
@@ -45,14 +46,14 @@ def number(value: float) -> str:
     text = _number_texts.get(value)
     if text is None:
         text = repr(float(value))
-        # Do not keep 0: 0.0 and -0.0 are equal, but their texts are not.
+        # Do not keep the text of 0: 0.0 and -0.0 are equal, but their texts differ.
         if value and len(_number_texts) < MOST_KEPT:
             _number_texts[value] = text
     return text
 
 
 def _certain(epoch: int, forced: bool) -> str:
-    """Return the JSON that follows the round, for a deterministic choice without further fields."""
+    """Return the JSON after the round, for a deterministic choice that has no further fields."""
     key = 2 * epoch + 1 if forced else 2 * epoch
     text = _certain_texts.get(key)
     if text is None:
@@ -63,7 +64,7 @@ def _certain(epoch: int, forced: bool) -> str:
 
 
 def opening(pool: str) -> str:
-    """Return how every assignment of a pool begins, as JSON up to the request's id."""
+    """Return the JSON with which every assignment of a pool begins, up to the request's id."""
     return f'{{"type":"assignment","pool":{quoted(pool)},"request_id":'
 
 
@@ -73,7 +74,7 @@ def opening_any(pool: str) -> str:
 
 
 def closing(rewards: int, controls: int, partition: int) -> str:
-    """Return the last part of an assignment, with the positions in rewards and controls."""
+    """Return the last part of an assignment's JSON, from the position in the rewards on."""
     return f',"rewards":{rewards},"controls":{controls}}},"partition":{partition}}}'
 
 

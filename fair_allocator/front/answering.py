@@ -25,12 +25,12 @@ STATUSES: Final = {
     Refusal.TOO_MANY_WAITING: 429,
     Refusal.TOO_MANY_REQUESTS: 429,
     Refusal.NO_MEMORY: 429,
-    # These are faults of this server: its clock, or its partitioner.
+    # These are faults of this server: its clock or its partitioner is wrong.
     Refusal.BAD_KEY: 503,
     Refusal.WRONG_PARTITION: 503,
     Refusal.FROM_THE_FUTURE: 503,
 }
-"""The HTTP status by the reason why a request was refused."""
+"""The HTTP status for each reason why a request is refused."""
 
 
 def location(pool: str, request_id: str) -> str:
@@ -39,7 +39,7 @@ def location(pool: str, request_id: str) -> str:
 
 
 def _named(pool: str, part: str, request_id: str) -> dict[str, Any]:
-    """Return what an answer is about: the pool, its part if it is split, and the request."""
+    """Return the fields that say what an answer is about: pool, part if it is split, request."""
     answer = {"pool": pool}
     if part != pool:
         answer["part"] = part
@@ -87,7 +87,7 @@ def refused(request_id: str, outcome: Outcome) -> Problem:
     try:
         status = STATUSES[Refusal(outcome.reason)]
     except ValueError:
-        status = 422  # a reason of a newer service
+        status = 422  # a reason that only a newer service knows
     return Problem(
         status,
         outcome.message,

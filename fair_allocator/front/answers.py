@@ -1,7 +1,8 @@
-"""The latest answers, and the clients that wait for one.
+"""Remember the latest answers, and the clients that wait for an answer.
 
-The server's thread asks. The line to the log reports where a record was written, and what was
-decided. A `ClientLine` does that on threads of its own, a `ServiceLine` on the server's thread.
+The server's thread asks for answers. The *line* to the log (see `line`) reports where a record was
+written, and what was decided. A `ClientLine` reports this on threads of its own, a `ServiceLine` on
+the server's thread. A *waiter* is the object by which a client waits for an answer (see `waiting`).
 """
 
 import asyncio
@@ -19,13 +20,15 @@ STRETCH: Final = 256
 """Records to take in under one lock, so that the server's thread never waits long for it."""
 
 MOST_BYTES: Final = 67_108_864
-"""About how many bytes the answers may take. Usual answers take less than 1,500 bytes each."""
+"""About how many bytes all answers may take. An answer usually takes less than 1,500 bytes."""
 
 Waiter = Receipt | Finder
 
 
 class Answers:
-    """Remembers at most `most` requests in at most `most_bytes`, plus those that clients wait for.
+    """Remembers the outcomes of the latest requests, and of those that clients wait for.
+
+    Besides the latter, it remembers at most `most` requests in at most `most_bytes`.
 
     Attributes
     ----------
@@ -38,11 +41,14 @@ class Answers:
         self._most = most
         self._most_bytes = most_bytes
         self._files = OrderedDict[Key, File]()
-        """The oldest first. A plain dict would search for its first entry after many removals."""
+        """What is known about each request, oldest first.
+
+        A plain dict finds its first entry slowly after many removals.
+        """
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
-        """The server's thread."""
+        """The id of the server's thread."""
 
     def __len__(self) -> int:
         return len(self._files)
@@ -59,7 +65,10 @@ class Answers:
         return Receipt(asyncio.get_running_loop().create_future())
 
     def ask(self, key: Key, patient: bool) -> Asker:
-        """Return a waiter for a request that the caller is about to send; end it with `leave`."""
+        """Return a waiter for a request that the caller will send now.
+
+        `patient` says whether to wait for the answer too. Call `leave` when the wait is over.
+        """
         future = asyncio.get_running_loop().create_future()
         with self._lock:
             file = self._file(key)
@@ -68,7 +77,10 @@ class Answers:
         return asker
 
     def look_for(self, key: Key) -> Finder:
-        """Return a waiter for a request that was sent before; end it with `leave`."""
+        """Return a waiter for a request that was sent before.
+
+        Call `leave` when the wait is over.
+        """
         future = asyncio.get_running_loop().create_future()
         with self._lock:
             file = self._file(key)
@@ -79,7 +91,7 @@ class Answers:
         return finder
 
     def leave(self, key: Key, waiter: Asker | Finder) -> Outcome | None:
-        """End a wait; return what is known about the request."""
+        """End a wait. Return what is known about the request, or None."""
         with self._lock:
             file = waiter.file
             file.waiters.remove(waiter)
@@ -90,7 +102,7 @@ class Answers:
             return outcome
 
     def hurry(self, asker: Asker) -> None:
-        """Make a waiter wait only until its record is durable, and no longer for the answer."""
+        """Let a waiter wait only until its record is durable, and not for the answer any more."""
         with self._lock:
             asker.patient = False
             is_durable = asker.place is not None
@@ -108,7 +120,7 @@ class Answers:
                 _finish([waiter.future], None)
 
     def find(self, key: Key) -> Outcome | None:
-        """Return what is known about a request."""
+        """Return what is known about a request, or None."""
         with self._lock:
             file = self._files.get(key)
             return None if file is None else file.outcome()
@@ -134,7 +146,7 @@ class Answers:
         self._tell(waiters, why)
 
     def begin(self, positions: Mapping[Place, int]) -> None:
-        """Do nothing; outcomes before these positions stay unknown."""
+        """Do nothing: outcomes before these positions are not known here."""
 
     def hear(self, records: Sequence[Record]) -> None:
         """Take in output records, and answer the clients that wait for them."""
@@ -164,7 +176,7 @@ class Answers:
                 kept[oldest] = file
             else:
                 self.taken -= file.counted
-        self._files |= kept  # as the youngest
+        self._files |= kept  # added at the end, as the youngest
 
     def _tell(self, waiters: Iterable[Waiter], why: str | None = None) -> None:
         futures = [waiter.future for waiter in waiters]

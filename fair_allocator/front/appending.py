@@ -1,4 +1,4 @@
-"""The thread that appends records: each append takes all that arrived since the last one.
+"""The thread that appends records. Each append takes all records that arrived since the last one.
 
 One durable append takes about as long for a hundred records as for one. During an append, further
 records arrive. So the more clients there are, the less each record costs.
@@ -37,7 +37,10 @@ class Appender(LogThread):
         self._gathered: SimpleQueue[Item | None] = SimpleQueue()
 
     def submit(self, record: Incoming, receipt: Receipt) -> None:
-        """Append a record soon; the receipt ends when the record is durable or may be lost."""
+        """Append a record soon.
+
+        The wait of `receipt` ends when the record is durable or may be lost.
+        """
         self._gathered.put((record, receipt))
 
     def stop(self) -> None:
@@ -64,7 +67,7 @@ class Appender(LogThread):
         try:
             places = client.append_many([record for record, _ in items])
         except ValueError:
-            # One record is invalid, so nothing was appended. Append the others without it.
+            # One record is not valid, so nothing was appended. Append the others one by one.
             self._append_singly(client, items)
             return
         self.appends += 1
@@ -83,7 +86,7 @@ class Appender(LogThread):
                 self._answers.put([receipt], place)
 
     def _take(self) -> list[Item]:
-        """Wait for a record; return it with all others that have arrived."""
+        """Wait for a record. Return it with all other records that have arrived."""
         items: list[Item] = []
         size = 0
         item = self._gathered.get()

@@ -1,7 +1,8 @@
 """Turn a client's JSON into a record, or into a problem that names the wrong field.
 
-Events are checked as the service checks them, so that the client learns at once about an event that
-would become a dead letter. Only the service checks what it alone knows, such as the pools.
+Events are checked in the same way as the service checks them. So a client learns at once if its
+event would become a dead letter. What only the service knows, such as the pools, only the service
+checks.
 """
 
 from collections.abc import Callable
@@ -31,7 +32,10 @@ _DECLINE_FIELDS: Final = frozenset(Decline.model_fields)
 
 
 class Asked(NamedTuple):
-    """A checked event that can be sent: it is for `part`, which is `pool` if that is not split."""
+    """A checked event, ready to be sent.
+
+    `part` is the part of `pool` that gets it, or `pool` itself if the pool is not split.
+    """
 
     pool: str
     part: str
@@ -40,7 +44,7 @@ class Asked(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """The pool (or part) and the request id. The event is this request, or is about it."""
+        """The pool (or part) and the id of the request that the event is, or is about."""
         return key_of(self.part, self.request_id)
 
 
@@ -92,7 +96,7 @@ class Reader:
         return self._splits.names(pool)
 
     def request(self, fields: Any, pool: str | None = None, headers: Headers = ()) -> Asked:
-        """Read a request; make an id if it has none."""
+        """Read a request. If it has no id, give it one."""
         event = _fields(fields, pool)
         request_id = event.pop("request_id") if "request_id" in event else uuid4().hex
         # Put id and pool first, where even a truncated dead letter shows them.
@@ -175,7 +179,7 @@ class Reader:
 
 
 def _encode(event: dict[str, Any]) -> bytes:
-    """Return an event as JSON; most have nothing but texts, and those are quicker by themselves."""
+    """Return an event as JSON. Most events have only texts, which are encoded faster."""
     fields = [
         f"{quoted(name)}:{quoted(value) if type(value) is str else to_json(value)}"
         for name, value in event.items()
@@ -206,7 +210,7 @@ def _invalid(error: ValidationError, event: dict[str, Any]) -> Problem:
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = list(first["loc"])
     if place and place[0] == event.get("action"):
-        del place[0]  # the name of the control
+        del place[0]  # the first part of the place is the kind of the control
     field = ".".join(map(str, place))
     detail = demanded(first["msg"])
     return _bad(f"{field}: {detail}" if field else detail, field or None)

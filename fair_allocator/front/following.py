@@ -1,4 +1,4 @@
-"""The thread that follows the outputs and passes every committed record, in order, to listeners."""
+"""The thread that follows the outputs, and passes each committed record to listeners in order."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +11,13 @@ from fair_allocator.log.base import OUTPUTS, Follower, LogClient, Place, Record
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS: Final = 0.5
-"""How long a poll waits; to stop takes no longer than that."""
+"""How long a poll waits. Stopping the thread takes at most this long."""
 
 CATCHING_UP_SECONDS: Final = 0.05
-"""How long a poll waits before the end is reached. It is short, because the offsets up to the end
-may hold no records."""
+"""How long a poll waits until the end as of the start is reached.
+
+This is short, because the last offsets before the end may have no records.
+"""
 
 MOST_RECORDS: Final = 1_000
 """The most records that one poll returns."""
@@ -28,7 +30,7 @@ class Listener(Protocol):
         """Note the positions from which the outputs are followed."""
 
     def hear(self, records: Sequence[Record]) -> None:
-        """Take in records; the records of one partition come in order."""
+        """Receive records. Records of the same partition come in order."""
 
 
 def where_to_begin(client: LogClient, look_back: int) -> tuple[dict[Place, int], dict[Place, int]]:
@@ -65,7 +67,8 @@ class Following(LogThread):
         self._listeners = listeners
         self._look_back = look_back
         self._behind: dict[Place, int] = {}
-        """The end of each partition as of the start, until the follower has reached it."""
+        """The partitions in which the follower has not yet reached the end as of the start, with
+        this end."""
 
     # -- on its own thread --------------------------------------------------------------------
 
@@ -99,7 +102,8 @@ class Following(LogThread):
     def _note(self, records: Sequence[Record], follower: Follower) -> None:
         positions = dict(self.positions)
         if self._behind:
-            # After the last record there may be offsets without records: only the follower knows.
+            # After the last record there may be offsets without records, which only the follower
+            # knows of.
             positions |= follower.positions
             self._behind = {
                 place: end for place, end in self._behind.items() if positions[place] < end

@@ -1,4 +1,4 @@
-"""Puts the parts of the API together, and serves them as a part of an application."""
+"""Put the pieces of the API together, and serve them as a part of a web application."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -29,7 +29,8 @@ END_SECONDS: Final = 2.0
 class Front:
     """The HTTP API on a log; `open_client` makes a client of the log for each thread.
 
-    If a service of this process serves the log, `intake` is the intake of that log.
+    If a service in this process serves the log, `intake` is the log's intake (see `log.intake`);
+    otherwise None.
     """
 
     def __init__(
@@ -43,7 +44,8 @@ class Front:
         self._most_wait = settings.max_wait_seconds
         self.answers = Answers(settings.remembered_answers)
         self.streams = Streams(open_client, settings.max_streams)
-        # Streams come first: a stream that a client opens after an answer begins after that answer.
+        # Streams come first, so that a stream that a client opens after an answer begins after that
+        # answer.
         listeners: list[Listener] = [self.streams, self.answers]
         look_back = settings.look_back_records
         self.line: Line = (

@@ -33,7 +33,7 @@ class GatewayPages:
         )
 
     async def _live(self, _request: Request) -> Response:
-        # A restart would not help against an unreachable log.
+        # Do not look at the log: if it cannot be reached, a restart of the gateway would not help.
         good = self._front.is_alive
         return _told("ok" if good else "a thread has ended", good)
 

@@ -15,7 +15,7 @@ from fair_allocator.log.base import Incoming, LogClient
 
 
 class Line(Protocol):
-    """What the API needs from a log; call all of it on the server's thread."""
+    """What the API needs from a log. Call all methods on the server's thread."""
 
     @property
     def cannot_append(self) -> str:
@@ -23,7 +23,7 @@ class Line(Protocol):
 
     @property
     def cannot_hear(self) -> str:
-        """Why the outputs cannot be heard now, or not all yet; "" if they can."""
+        """Why the outputs cannot be read now, or not all of them yet; "" if they can."""
 
     @property
     def is_alive(self) -> bool:
@@ -38,20 +38,26 @@ class Line(Protocol):
         """How many records of this line are durable."""
 
     def submit(self, record: Incoming, receipt: Receipt) -> None:
-        """Append a record soon; the receipt ends when the record is durable or may be lost."""
+        """Append a record soon.
+
+        The wait of `receipt` ends when the record is durable or may be lost.
+        """
 
     def start(self) -> None:
         """Begin to connect."""
 
     def stop(self) -> None:
-        """Refuse further records, and those that wait; hear nothing more."""
+        """Refuse further records, and those that wait; read no more outputs."""
 
     def join(self, seconds: float) -> None:
-        """Wait until the line has ended, at most `seconds` for each thread; blocks its thread."""
+        """Wait until the line has ended, at most `seconds` for each thread.
+
+        This blocks the caller.
+        """
 
 
 class ClientLine:
-    """A line through clients of the log, as in a process without the service."""
+    """A line through clients of the log, for a process without the service."""
 
     def __init__(
         self,

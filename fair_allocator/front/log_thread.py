@@ -61,7 +61,7 @@ class LogThread(ABC):
         """Work until `_ending` is set; raise if the log fails."""
 
     def _after_failure(self) -> None:  # noqa: B027  (not every task has something to do)
-        """Clean up before the next attempt, and at the end."""
+        """Clean up after a failure, before the next attempt, and at the end."""
 
     def _run(self) -> None:
         while not self._ending.wait(self._pause):

@@ -35,7 +35,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class _Tally:
-    """The answers of one operation; only the server's thread counts them."""
+    """Counts the answers of one operation. Only the server's thread calls it."""
 
     def __init__(self) -> None:
         self.statuses: dict[int, int] = {}
@@ -71,7 +71,7 @@ class ApiMetrics(Collector):
                 status = problem.status
                 raise
             except (ClientDisconnect, CancelledError):
-                is_answered = False  # the client or the server has gone
+                is_answered = False  # the client has gone, or the server ends
                 raise
             finally:
                 if is_answered:

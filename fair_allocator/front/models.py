@@ -40,7 +40,7 @@ class Assigned(_Answer):
     """The arm that was replaced last, because it declined or its time ran out."""
     partition: int
     offset: int
-    """Where the request's record is."""
+    """The offset of the request's record in its partition."""
 
 
 class Undecided(_Answer):

@@ -42,9 +42,9 @@ class Operation:
     needs_body
         Whether the body is required.
     batch
-        Whether the body is an array of such objects.
+        Whether the body is an array of objects with the schema `body`.
     answers
-        The schema of the answer by status.
+        The schema of the answer for each status.
     problems
         Statuses of problems, besides those of all operations.
     wait
@@ -294,7 +294,7 @@ def _lift(schemas: dict[str, Any], name: str, schema: dict[str, Any]) -> None:
 
 
 def _sendable(event: type[Input]) -> dict[str, Any]:
-    """Return the schema of an event as clients send it: they may leave out its id and type."""
+    """Return the schema of an event as clients may send it: without its id and type."""
     schema = TypeAdapter(event).json_schema(ref_template=_REFERENCE)
     made = {"type"} if event is not Request else {"type", "request_id"}
     if "time" in schema["properties"]:

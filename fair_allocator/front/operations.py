@@ -28,7 +28,8 @@ MOST_AT_ONCE: Final = 1_000
 """Events in one batch."""
 
 STRETCH: Final = 50
-"""Events of a batch to read before others are answered, such as clients that ask for health."""
+"""How many events of a batch to read before the server answers other requests, such as health
+checks."""
 
 DEFAULT_WAIT: Final = 10.0
 """Seconds to wait for an answer if the client does not say how long."""
@@ -53,7 +54,7 @@ class Operations:
         streams: Streams,
     ) -> None:
         self.in_flight = 0
-        """Events that clients wait for."""
+        """How many events clients wait for now."""
         self._settings = settings
         self._access = access
         self._reader = reader
@@ -136,7 +137,7 @@ class Operations:
                 sent.append(problem)
             else:
                 sent.append((asked, self._submit(asked, wait)))
-        events.clear()  # objects take many times the bytes of their JSON
+        events.clear()  # free memory: the objects take many times the bytes of their JSON
         ending = asyncio.get_running_loop().time() + wait
         left = [each for each in sent if not isinstance(each, Problem)]
         try:
@@ -184,7 +185,7 @@ class Operations:
         return await self._record(request, Right.ASK, self._reader.reward)
 
     async def decline(self, request: Request) -> Response:
-        """Record that an arm does not take its assignment."""
+        """Record that an arm declines its assignment."""
         return await self._record(request, Right.ASK, self._reader.decline)
 
     async def control(self, request: Request) -> Response:
@@ -335,7 +336,7 @@ def _answer_of(asked: Asked, asker: Asker, outcome: Outcome | None) -> tuple[int
     """Return the status and the answer to a request that is durable; raise if it is refused."""
     pool, part, request_id, _ = asked
     if outcome is None or not asker.is_answered():
-        # The outcome may belong to an earlier request with the same id.
+        # Any other outcome may belong to an earlier request with the same id.
         known = outcome if outcome is not None and outcome.status == "waiting" else None
         return 202, answering.undecided(pool, part, request_id, known)
     if outcome.status == "refused":

@@ -1,4 +1,4 @@
-"""The outcome of a request, worked out from the output records.
+"""Work out the outcome of a request from the output records.
 
 Assignments and dead letters are in two topics, and the order between two topics is not defined. So
 a letter and an assignment are compared by the offset of the request's record, and not by their
@@ -20,11 +20,13 @@ _match = re.compile(
     rb'\{"type":"(?:assignment|waiting)",(?:"version":\d+,)?"pool":(%b,"request_id":%b)'
     % (_TEXT, _TEXT)
 ).match
-"""Finds pool and request in an event about a request. The event is parsed only when a client asks
-for it, because clients ask for few of the events."""
+"""Finds the pool and the request id in an event about a request.
+
+The whole event is parsed only when a client asks for it, because clients ask for few of the events.
+"""
 
 Key = bytes
-"""Pool and request id, as they are written in an event."""
+"""The JSON of pool and request id, as it is written in an event."""
 
 
 def key_of(pool: str, request_id: str) -> Key:
@@ -43,7 +45,7 @@ def key_in(record: Record) -> Key | None:
     if letter is None or letter.topic != "requests" or letter.value is None:
         return None
     try:
-        # A letter may hold only the beginning of the request.
+        # A dead letter may have only the beginning of the request.
         event = from_json(b64decode(letter.value), allow_partial="trailing-strings")
         return key_of(event["pool"], event["request_id"])
     except (ValueError, TypeError, KeyError, AttributeError):
@@ -61,7 +63,7 @@ class Outcome(NamedTuple):
     status
         "pending" until the first decision.
     partition, offset
-        Where the request's record is.
+        The partition and the offset of the request's record.
     arms
         The arms, each with its reason and propensity. While a request waits for another arm, these
         are its earlier arms.
@@ -94,10 +96,10 @@ class Outcome(NamedTuple):
 
 
 class Heard(NamedTuple):
-    """What one output record says about a request: the outcome by this record alone.
+    """What one output record says about a request: the outcome if there were only this record.
 
-    `own` has the offsets of the request records that it answers. For a request that was sent again,
-    there are two.
+    `own` has the offsets of the request records that this output record answers. There are two of
+    them if the request was sent again.
     """
 
     outcome: Outcome
@@ -173,14 +175,14 @@ def fold(known: Outcome | None, heard: Outcome) -> Outcome:
         return known._replace(status="assigned", arms=heard.arms, why=None)
     if heard.instead_of is not None:
         return heard._replace(arms=_replaced(known.arms, heard.instead_of, heard.arms[0]))
-    return known if known.offset == heard.offset else heard  # same offset: delivered again
+    return known if known.offset == heard.offset else heard  # same offset: a copy of the record
 
 
 def _outlasts(known: Outcome, letter: Outcome) -> bool:
     """Tell whether an outcome stays valid although a dead letter came after it."""
     if known.offset != letter.offset:
-        return known.offset > letter.offset  # the letter is of an earlier request of the same id
-    return len(known.arms) > 1  # one arm could not be replaced, the others stay
+        return known.offset > letter.offset  # the letter is for an earlier request with the same id
+    return len(known.arms) > 1  # one arm could not be replaced, but the other arms stay
 
 
 def _replaced(

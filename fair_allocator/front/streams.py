@@ -1,4 +1,4 @@
-"""Assignments as server-sent events, from now on or from a client's last event.
+"""Send assignments as server-sent events, from now on or from the last event that a client had.
 
 A stream first registers for new records, and only then reads the records that it has missed. So
 there is no gap between the two. A reader that is too slow is cut off. It can come back with the id
@@ -31,17 +31,18 @@ BEAT_SECONDS: Final = 15.0
 
 MOST_RECORDS: Final = 2_000
 MOST_BYTES: Final = 4 * 2**20
-"""The most that may wait for one reader. A reader with more is cut off."""
+"""The most bytes that may wait for one reader. A reader that is further behind is cut off."""
 
 READERS: Final = 4
 """The most streams that read missed records at the same time."""
 
 CHUNK_RECORDS: Final = 500
-"""Missed records to read at once."""
+"""How many missed records to read at once."""
 
 _KIND: Final = b'{"type":"assignment",'
 LAST_ID: Final = r"\d{1,6}:(-1|\d{1,18})(,\d{1,6}:(-1|\d{1,18}))*"
-"""By partition, the offset of the last record that was sent; -1 before the first."""
+"""The form of an event's id: for each partition, the offset of the last record that was sent, or
+-1."""
 
 Positions = dict[int, int]
 """By partition, the offset of the last record that was sent."""
@@ -60,7 +61,7 @@ def last_id(text: str) -> Positions | None:
 
 
 class Stream:
-    """One reader: the records that wait for it, and how far it has been sent records."""
+    """A stream to one reader: the records that wait, and what was sent so far."""
 
     def __init__(self, keys: frozenset[bytes] | None, loop: asyncio.AbstractEventLoop) -> None:
         self.keys = keys
@@ -116,7 +117,10 @@ class Stream:
         return ",".join(f"{at}:{offset}" for at, offset in sorted(self.sent.items())).encode()
 
     def encode(self, record: Record) -> bytes:
-        """Return a record as an event; its id says how far this reader has been sent records."""
+        """Return a record as an event.
+
+        The event's id says up to where the reader has all records.
+        """
         self.sent[record.partition] = record.offset
         one = b"%d:%d" % (record.partition, record.offset)
         id = one if self.keys is not None and len(self.keys) == 1 else self._place()
@@ -124,7 +128,7 @@ class Stream:
 
 
 class Streams:
-    """All streams; at most `most` at the same time."""
+    """All open streams, at most `most`."""
 
     def __init__(self, open_client: Callable[[], LogClient], most: int) -> None:
         self._open_client = open_client
@@ -200,7 +204,7 @@ class Streams:
 
     async def _events(self, stream: Stream, missed: "_Reading") -> AsyncIterator[bytes]:
         yield stream.begin()
-        with suppress(LogError):  # the reader comes back, and gets the error then
+        with suppress(LogError):  # the reader will come back, and then gets the error
             async for records in missed:
                 yield b"".join(map(stream.encode, records))
             while (news := await stream.take()) is not None:
@@ -225,7 +229,7 @@ def _is_assignment(record: Record) -> bool:
 
 
 class _EventStream(StreamingResponse):
-    """An answer that calls `leave` when it is over, even after an error."""
+    """A response that calls `leave` when it has ended, even after an error."""
 
     def __init__(self, events: AsyncIterator[bytes], leave: Callable[[], None]) -> None:
         super().__init__(events, headers={"content-type": CONTENT_TYPE})
@@ -289,7 +293,7 @@ class _Reading:
 
     def close(self) -> None:
         """Close the log's client after the current read."""
-        with suppress(RuntimeError):  # the executor has ended, and the process ends too
+        with suppress(RuntimeError):  # the executor has ended, because the process ends
             self._readers.submit(self._close)
 
     def _close(self) -> None:

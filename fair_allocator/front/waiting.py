@@ -1,4 +1,4 @@
-"""What a client can wait for: a durable record, the answer to it, or any answer to a request."""
+"""Objects by which clients wait for a durable record, for its answer, or for any answer."""
 
 import asyncio
 from typing import Final
@@ -7,10 +7,14 @@ from fair_allocator.front.outcomes import Heard, Outcome, fold
 from fair_allocator.log.base import Record
 
 MOST_UNREAD: Final = 8
-"""Records of one request to keep unread; with more, they are read and folded."""
+"""How many records of a request to keep as bytes.
+
+With more, they are read, and only their outcome is kept.
+"""
 
 LARGE_BYTES: Final = 4_096
-"""A dead letter from this size on is read at once. It holds the request, and its outcome does not.
+"""A dead letter of at least this size is read at once, because it has the whole request, which its
+outcome does not need.
 """
 
 RECORD_BYTES: Final = 600
@@ -30,7 +34,7 @@ class File:
 
     def __init__(self) -> None:
         self.counted = 0
-        """The footprint that was counted last."""
+        """The footprint that `Answers` has counted for this request."""
         self.waiters: list[Asker | Finder] = []
         self._outcome: Outcome | None = None
         self._unread: list[Record] = []
@@ -59,7 +63,7 @@ class File:
         return self._outcome
 
     def footprint(self) -> int:
-        """Return about how many bytes it takes in memory."""
+        """Return about how many bytes this object takes in memory."""
         taken = 0
         for record in self._unread:
             taken += RECORD_BYTES + len(record.value or b"")
@@ -69,7 +73,7 @@ class File:
         return taken
 
     def note_place(self, place: tuple[int, int]) -> None:
-        """Note that the request is durable, if nothing else is known about it."""
+        """Note where the request's record is. This is used only if nothing else is known yet."""
         if self.outcome() is None:
             self._outcome = Outcome("pending", *place)
 
@@ -110,7 +114,7 @@ class Asker(Receipt):
         """Whether the request was answered before."""
         self._is_heard = False
         self._early: list[Heard] = []
-        """Records about the request that came before its own place was known."""
+        """Records about the request that came before the place of its own record was known."""
 
     def put(self, place: tuple[int, int]) -> bool:
         self.place = place
@@ -121,7 +125,7 @@ class Asker(Receipt):
         return not self.patient or self.is_answered()
 
     def hear(self, heard: Heard) -> bool:
-        """Take in a record about the request; tell whether that ends the wait."""
+        """Receive a record about the request; tell whether this ends the wait."""
         if self.place is None:
             self._early.append(heard)
             return False
@@ -134,7 +138,10 @@ class Asker(Receipt):
             self.repeat = heard.outcome.repeat
 
     def is_answered(self) -> bool:
-        """Tell whether there is an answer to this record, and not only to an earlier one."""
+        """Tell whether there is an answer to this record.
+
+        An answer to an earlier record does not count.
+        """
         outcome = self.file.outcome()
         return self._is_heard and outcome is not None and outcome.is_final
 
@@ -149,7 +156,7 @@ class Finder:
         self.file = file
 
     def hear(self, _heard: Heard) -> bool:
-        """Tell whether a record that the file has taken in ends the wait."""
+        """Tell whether the wait ends, after the `File` has received a record."""
         return self.is_answered()
 
     def is_answered(self) -> bool:

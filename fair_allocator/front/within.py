@@ -1,7 +1,8 @@
-"""The line to a service of the same process: its commits take our records and tell their outputs.
+"""The line to a service in the same process, through its own commits.
 
-So an answer needs one transaction and two threads. The service's thread only passes on what it has
-committed. All the rest happens on the server's thread.
+A commit of the service appends our records, decides them, and passes us the outputs. So an answer
+needs one transaction and two threads. The service's thread only passes on what it has committed.
+All other work is done on the server's thread.
 """
 
 import asyncio
@@ -19,14 +20,14 @@ from fair_allocator.log.base import Incoming, LogClient, Place, Record
 from fair_allocator.log.intake import Intake
 
 LOOK_SECONDS: Final = 0.5
-"""How often a thread that waits for the server's thread looks whether it should end."""
+"""How often a thread that waits for the server's thread checks whether it should end."""
 
 
 class ServiceLine:
     """A line through the intake of a service's log.
 
     It first reads the latest outputs from the log, as a `ClientLine` does. What the service commits
-    meanwhile is heard after them.
+    during this time is passed on after them.
 
     Attributes
     ----------
@@ -50,7 +51,7 @@ class ServiceLine:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended = ""
         self._held: list[Record] | None = []
-        """Records that were committed before the latest outputs were read; None after that."""
+        """Records committed while the latest outputs are being read; None after that."""
 
     @property
     def cannot_append(self) -> str:
@@ -72,7 +73,8 @@ class ServiceLine:
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._intake.hearer = self
-        # Look for the end of the log only now: whatever is committed after that, we are told.
+        # Look for the end of the log only now: the service tells us everything that it commits from
+        # now on.
         self._looking_back.start()
 
     def stop(self) -> None:
@@ -107,11 +109,11 @@ class ServiceLine:
             listener.begin(positions)
 
     def look_back(self, outputs: Sequence[Record]) -> None:
-        """Hear outputs that were committed before this line began."""
+        """Pass on outputs that were committed before this line began."""
         self._hear(outputs)
 
     def go_on(self, ends: Mapping[Place, int]) -> None:
-        """Hear what was committed from these positions on, now and from now on."""
+        """Pass on what was committed from the positions `ends` on, and what is committed later."""
         held, self._held = self._held or [], None
         self._hear([each for each in held if each.offset >= ends[each.topic, each.partition]])
 
@@ -124,7 +126,8 @@ class ServiceLine:
         outputs: Sequence[Record],
     ) -> None:
         self.post(self._settle, tickets, places, outputs[:STRETCH])
-        # The server's thread may do something else between two stretches.
+        # Pass the outputs in stretches, so that the server's thread can do other work between two
+        # of them.
         for begin in range(STRETCH, len(outputs), STRETCH):
             self.post(self._settle, (), (), outputs[begin : begin + STRETCH])
 
@@ -134,7 +137,7 @@ class ServiceLine:
     # -- on any thread ------------------------------------------------------------------------
 
     def post(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Do something on the server's thread soon."""
+        """Call `work` on the server's thread soon, without waiting for it."""
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended, so no client waits
                 self._loop.call_soon_threadsafe(work, *arguments)
@@ -161,7 +164,7 @@ class _LookingBack(LogThread):
         self._ending.set()
 
     def _do(self, work: Callable[..., None], argument: Any) -> None:
-        """Do something on the server's thread, and wait until it is done."""
+        """Call `work` on the server's thread, and wait until it has returned."""
         done = threading.Event()
 
         def do() -> None:

@@ -1,32 +1,35 @@
 """The contract between the allocator and the log that carries its records.
 
-A log has six topics, each with the same number of partitions. In each partition, a topic is a
-sequence of records. A record's *offset* is its number in this sequence. Offsets ascend, but not
-always by one: a log may use some offsets itself. No offset is given twice, not even after trimming
-or a restart.
+A log has six topics, each with the same number of partitions: three inputs (requests, rewards and
+controls), two outputs (assignments and dead letters) and the journal. In each partition, a topic is
+a sequence of records. A record's *offset* is its number in this sequence. Offsets ascend, but not
+always by one: a log may use some offsets for itself. No offset is given twice, not even after
+trimming or a restart.
 
-A *position* is the offset of the next record to read, one past the last record read. In an empty
-partition, the first record will appear at position 0. Every offset that is committed, that a read
-begins with, or that is passed as an end is a position.
+A *position* is the offset of the next record to read: one past the last record that was read. In a
+new partition, the first record will be at position 0. The offsets that are committed, and those
+with which a read begins or ends, are positions.
 
 A record may have headers beside its key and value. The log stores them unchanged and never
 interprets them. Headers from other producers may take more than `HEADERS_BYTES`. A header without
 a value is dropped.
 
-There are two sides. The service's side, `Log`, owns partitions, reads the inputs and commits the
-decisions. At any time at most one service can commit for a partition. All other code uses a
-`LogClient`. There may be many of these, in many processes. Neither side sees a record of a
-transaction that has not been committed.
+The service uses a `Log`: it owns partitions, reads the inputs and commits the decisions. At any
+time at most one service can commit for a partition. All other code uses a `LogClient`. There may be
+many clients, in many processes. Neither a `Log` nor a client sees a record of a transaction before
+the transaction is committed.
 
-A log may promise less, for lower latency: to deliver outputs *at least once* instead of exactly
-once. Then each partition commits by itself. A commit covers the partition's journal records,
-positions and hint. It happens once as a whole, or not at all. After that, the log appends the
-output records one by one, and completes them before the next commit of the partition begins. If a
-failure interrupts this, the owner of the partition appends all of them again before it commits
-anything else. It marks these copies with the function that the log was given (see `Mark`). So every
-output record belongs to a commit that happened, and copies of a record differ in nothing but the
-mark. Output records may also come late: a service that seemed dead and lost its partitions may
-still append the outputs of its last commit.
+By default a log delivers outputs exactly once. For lower latency, a log may promise less, and
+deliver them *at least once*. Then each partition commits by itself. A commit covers the partition's
+journal records, positions and hint. It happens as a whole, or not at all. After that, the log
+appends the commit's output records one by one. All of them are appended before the next commit of
+the partition begins.
+
+If a failure interrupts this, the owner of the partition appends all these output records again,
+before it commits anything else. It marks these copies (see `Mark`). So every output record belongs
+to a commit that happened, and copies of a record differ only in the mark. Output records may also
+come late: a service that seemed dead and lost its partitions may still append the outputs of its
+last commit.
 """
 
 from abc import ABC, abstractmethod
@@ -71,7 +74,7 @@ def unmarked(value: bytes | None) -> bytes | None:
 
 
 class Record(NamedTuple):
-    """A record of the log; `timestamp` is when it was appended, in ms since 1970."""
+    """A record of the log. `timestamp` is the time of the append, in ms since 1970."""
 
     topic: str
     partition: int
@@ -98,10 +101,11 @@ class Incoming(NamedTuple):
     Attributes
     ----------
     partition
-        If it is None, the client's partitioner chooses it by the key. A record without a key goes
-        to any partition.
+        The partition to append to. If it is None, the client's partitioner chooses it by the key. A
+        record without a key goes to any partition.
     timestamp
-        In ms since 1970. If it is None, the record gets the time of the append.
+        The time of the record, in ms since 1970. If it is None, the record gets the time of the
+        append.
     """
 
     topic: str
@@ -120,8 +124,8 @@ class Committed(NamedTuple):
     offsets
         The position in each input topic. A topic without a committed position is missing.
     hint
-        The last hint: a short text of the service, which tells a restore where to begin. It is ""
-        if there was none.
+        The last hint: a short text by which the service tells a later restore where to begin in the
+        journal. It is "" if there was no hint.
     """
 
     offsets: dict[str, int]
@@ -133,7 +137,7 @@ class Closable(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release the log; closing twice does no harm."""
+        """Release the connections and files. A second call does nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -148,28 +152,28 @@ class Closable(ABC):
 
 
 class Ownership(Protocol):
-    """The service's handler, which the log tells which partitions the service owns.
+    """The service's handler: the log calls it when the service gains or loses partitions.
 
-    The log calls it only during `Log.poll`: on the polling thread or, for `losing`, perhaps on
-    another thread while the polling thread waits. If a method raises an error, the poll raises the
-    same error, but ownership has changed nevertheless.
+    The log calls it only during `Log.poll`, on the polling thread. Only `losing` may be called on
+    another thread, while the polling thread waits. If a method raises an error, the poll raises the
+    same error, but the ownership has changed all the same.
     """
 
     def gained(self, partitions: Sequence[int]) -> None:
-        """Take partitions over. The log reads no inputs of a partition before `Log.seek`.
+        """Take over partitions. The log reads no inputs of a partition before `Log.seek`.
 
         An empty sequence means that the service owns no partition, because others own all of them.
 
-        This is the place to restore and seek. The method may call every method of `Log` except
-        `poll`, `send_ahead` and `close`.
+        The handler restores the partitions here and calls `Log.seek` for them. It may call every
+        method of `Log` except `poll`, `send_ahead` and `close`.
         """
 
     def losing(self, partitions: Sequence[int]) -> None:
         """Prepare to give up partitions: commit for them now, because later commits fail.
 
-        The method may call only `Log.commit`. Then the log calls `lost` for the partitions that go
-        to another owner, and makes no call for those that stay. Records that were polled but not
-        committed are read again by the next owner.
+        The handler may call only `Log.commit`. After that, the log calls `lost` for the partitions
+        that go to another owner, and makes no call for those that stay. The next owner reads again
+        the records that were polled but not committed.
         """
 
     def lost(self, partitions: Sequence[int]) -> None:
@@ -184,13 +188,13 @@ class Log(Closable):
     """
 
     may_be_away: ClassVar[bool] = False
-    """Whether it makes sense to try again if the log cannot be opened now."""
+    """Whether the log may become available later if it cannot be opened now."""
 
     @property
     def intake(self) -> "Intake | None":
-        """Where other threads of this process can hand in records for the next commit.
+        """The queue in which other threads of this process hand in records for the next commit.
 
-        It is None if all records have to come through a `LogClient`.
+        It is None if the log has no such queue. Then all records come through a `LogClient`.
         """
         return None
 
@@ -203,7 +207,8 @@ class Log(Closable):
     def open(self, handler: Ownership) -> None:
         """Connect, check that the log fits the configuration, and ask for partitions.
 
-        The service owns no partition yet. A later poll tells the handler of the first ones.
+        The service owns no partition yet. A later poll tells the handler which partitions it
+        gained.
 
         Raises
         ------
@@ -216,18 +221,21 @@ class Log(Closable):
         """Return the next records of the inputs, at most `limit`, and move past them.
 
         The log first tells the handler about changes of ownership. Then it reads the inputs of the
-        owned partitions for which `seek` was called, each place in the order of its offsets. It may
-        interleave places in any way, but none of them starves: a place with a record to read is
-        served within a bounded number of polls. The call returns as soon as there is a record, or
-        without one when the time has passed. It may return fewer records than there are, so that
-        large records do not fill the memory.
+        owned partitions for which `seek` was called. A *place* is a topic in one partition. The
+        records of each place are in the order of their offsets. Different places may be mixed in
+        any way, but none of them starves: a place with unread records is served within a bounded
+        number of polls.
+
+        The call returns as soon as there is a record. If there is none, it returns an empty list
+        after `timeout_seconds`. It may return fewer records than there are, so that large records
+        do not fill the memory.
 
         Moving past a record does not commit it. Records that were not committed are read again
         after a restart, a change of owner, or a seek.
 
-        The records that wait in the intake are appended and returned like all others. They are in
-        the transaction of the next commit: if it fails, they were never appended. If there is no
-        commit, the next poll makes them durable.
+        If the log has an intake, its records are appended and returned like all others. They are
+        part of the transaction of the next commit: if the commit fails, they were never appended.
+        If there is no commit before the next poll, that poll makes them durable.
         """
 
     @abstractmethod
@@ -238,8 +246,8 @@ class Log(Closable):
     def seek(self, partition: int, offsets: Mapping[str, int]) -> dict[str, int]:
         """Let the next poll read an owned partition's inputs from these positions.
 
-        A topic that is missing in `offsets` is read from its oldest record that the log still has.
-        Return the position of every input.
+        A topic that is missing in `offsets` is read from the oldest record that the log still has.
+        Return the new position of every input topic.
 
         Raises
         ------
@@ -256,7 +264,7 @@ class Log(Closable):
     def read_journal(self, partition: int, start: int) -> Iterator[Record]:
         """Return the journal's records from `start` to its end as of this call, in order.
 
-        The end includes everything that was ever committed, also by former owners.
+        The end is after everything that was ever committed, by this owner or a former one.
 
         Raises
         ------
@@ -269,14 +277,16 @@ class Log(Closable):
     def send_ahead(self, outgoing: Sequence[Outgoing]) -> None:
         """Send output records early. The next commit appends them before its own records.
 
-        In this way the log receives them while the service decides more. Readers see them once that
-        commit has happened. A poll before that commit drops them, and the service must then call
-        `seek` for every partition again, as after a failed commit.
+        In this way the log receives them while the service still decides other requests. Readers
+        see them only when that commit has happened. If the service polls before that commit, the
+        records are dropped. The service must then call `seek` for every partition again, as after a
+        failed commit.
 
         Raises
         ------
         CommitFailed
-            If the next commit would fail. Do the same as if `commit` raised it.
+            If the next commit would fail. The caller must do the same as if `commit` raised this
+            error.
         """
 
     @abstractmethod
@@ -290,20 +300,20 @@ class Log(Closable):
 
         The records that were sent ahead are part of the commit and come before `outgoing`.
 
-        When this method returns, all of the commit is durable, and readers see all of it at the
-        same moment. An input that is not in `offsets` keeps its position. A partition that is not
-        in `hints` keeps its hint. In a log that delivers at least once, each partition commits by
+        When this method returns, all of the commit is durable. Readers see all of it from the same
+        moment on. An input that is not in `offsets` keeps its position. A partition that is not in
+        `hints` keeps its hint. In a log that delivers at least once, each partition commits by
         itself, and its outputs appear one by one after the rest is durable.
 
         Parameters
         ----------
         outgoing
-            Records for the outputs and the journal of owned partitions. Records of the same place
+            Records for the outputs and the journals of owned partitions. Records of the same place
             are appended in this order, with no other record of this service between them.
         offsets
             By topic and partition, the position up to which the service has handled the input.
         hints
-            By partition, a short text that `committed` returns later.
+            For each partition, a short text that `committed` returns later.
 
         Returns
         -------
@@ -313,10 +323,10 @@ class Log(Closable):
         Raises
         ------
         CommitFailed
-            The commit may have happened or not: as a whole, or, if delivery is at least once, as a
-            whole for each partition. The journal and `committed` show which of the two, and this
-            does not change later. Call `seek` for every partition before the next poll, so that
-            nothing is skipped.
+            The commit either happened as a whole, or did not happen. (In a log that delivers at
+            least once, this holds for each partition by itself.) The journal and `committed` show
+            whether it happened, and this does not change later. Call `seek` for every partition
+            before the next poll, so that nothing is skipped.
         LogCorrupt, LogReadOnly
             The commit did not happen, and trying again does not help.
         """
@@ -324,8 +334,8 @@ class Log(Closable):
     def take_in(self) -> None:
         """Make the records of the intake durable now, before the service decides on them.
 
-        Call this during a long restore, when no poll takes them. In a log without an intake, this
-        does nothing.
+        Call this during a long restore, when the service does not poll. In a log without an intake,
+        this does nothing.
         """
 
     @abstractmethod
@@ -334,23 +344,23 @@ class Log(Closable):
 
         A position beyond the end deletes all of them.
 
-        This is not part of a transaction: trim only records that are not needed any more.
+        This is not part of a transaction and cannot be undone, so trim only records that no restore
+        needs any more.
         """
 
     @abstractmethod
     def behind(self) -> dict[tuple[str, int], int]:
         """Return how many offsets of each input are unread, in the partitions that are being read.
 
-        The number is 0 if and only if all records were polled. To compare end and position is not
-        enough, because a log may use offsets itself after the last record. If the number is above
-        0, it counts these offsets too.
+        The number is 0 if and only if all records were polled. Otherwise it may be too large: it
+        also counts offsets that the log uses for itself.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Give up all partitions without calling the handler; closing twice does no harm.
+        """Give up all partitions without calling the handler. A second call does nothing.
 
-        Records that were polled but not committed are read again later.
+        The next owner reads again the records that were polled but not committed.
         """
 
 
@@ -360,26 +370,28 @@ class Follower(Closable):
     @property
     @abstractmethod
     def positions(self) -> Mapping[Place, int]:
-        """The position of each place, after returned records and those that readers never see."""
+        """For each place, the next position: after returned records and offsets without records."""
 
     @abstractmethod
     def poll(self, timeout_seconds: float, limit: int) -> list[Record]:
-        """Return the next records, at most `limit`; those of one place in the order of its offsets.
+        """Return the next records, at most `limit`.
 
-        Return as soon as there is a record. If there is none, return when the time has passed, or
-        earlier. As with `Log.poll`, no place starves.
+        The records of a place are in the order of offsets.
+
+        Return as soon as there is a record. If there is none, return an empty list after the time,
+        or earlier. As with `Log.poll`, no place starves.
 
         Raises
         ------
         OffsetGone
             If the next record to read was trimmed.
         LogUnavailable
-            If the log does not answer. The next poll goes on from the same positions.
+            If the log does not answer. The next poll continues from the same positions.
         """
 
 
 class LogClient(Closable):
-    """The side of the log for all other code: send inputs and read any topic.
+    """Lets all code outside of the service append inputs and read any topic.
 
     Not thread-safe: give each thread its own client. You may append while a read is in progress.
     """
@@ -409,8 +421,8 @@ class LogClient(Closable):
         """Append all records, durably; return the partition and offset of each.
 
         If a record is not valid, raise ValueError before any record is appended. If the log fails
-        in between, some records may have been appended. With `atomic`, either all records are
-        appended or none, which may take longer.
+        during the call, some of the records may have been appended. With `atomic`, either all
+        records are appended or none; this may take longer.
         """
 
     @abstractmethod
@@ -419,7 +431,8 @@ class LogClient(Closable):
     ) -> Iterator[Record]:
         """Return committed records in order, from `start` up to but not including `stop`.
 
-        If left out, `start` is the partition's start, and `stop` is its end as of this call.
+        If `start` is None, begin at the oldest record. If `stop` is None, end at the newest record
+        as of this call.
 
         Raises
         ------
@@ -429,7 +442,7 @@ class LogClient(Closable):
 
     @abstractmethod
     def follow(self, positions: Mapping[Place, int]) -> Follower:
-        """Return a follower that reads these places from these positions, as their records come.
+        """Return a follower that reads these places from these positions on, as records come.
 
         Close the follower before this client. If the log no longer has a position, this call or the
         first poll raises `OffsetGone`.

@@ -1,9 +1,10 @@
-"""Where threads of the service's own process hand records to its log.
+"""A queue in which threads of the service's process hand in records for the log.
 
-When the service polls, the log takes the records that wait here, and appends them in the
-transaction of the next commit. So a request and its decision become durable together, with one wait
-for the disk. After that commit, a *hearer* is told the place of each record, and all records that
-the commit published.
+When the service polls, the log takes the waiting records and appends them in the transaction of the
+next commit. So a request and its decision become durable together, with one wait for the disk.
+After that commit, the intake calls a *hearer*: an object that learns the partition and offset of
+each record, and all records that the commit published. A *ticket* is any value by which the sender
+recognises its record.
 """
 
 import threading
@@ -26,7 +27,7 @@ Ticket = Any
 
 
 class Handed(NamedTuple):
-    """A record with its partition, and its ticket."""
+    """A record that was handed in, with its partition and its ticket."""
 
     record: Incoming
     partition: int
@@ -34,7 +35,7 @@ class Handed(NamedTuple):
 
 
 class Hearer(Protocol):
-    """A listener that is told, on the service's thread, what happened to the records."""
+    """An object that learns what happened to the records. It is called on the service's thread."""
 
     def committed(
         self,
@@ -42,10 +43,10 @@ class Hearer(Protocol):
         places: Sequence[tuple[int, int]],
         outputs: Sequence[Record],
     ) -> None:
-        """Hear that records are durable at these places, and that `outputs` were published."""
+        """Learn that records are durable at `places`, and that `outputs` were published."""
 
     def failed(self, tickets: Sequence[Ticket], why: str) -> None:
-        """Hear that records were not appended, as far as the log knows."""
+        """Learn that records were not appended, as far as the log knows. `why` is the reason."""
 
 
 class Intake:
@@ -56,7 +57,7 @@ class Intake:
     Attributes
     ----------
     hearer
-        The hearer of all commits after this attribute is set.
+        The hearer of all commits that happen after this attribute is set; None before that.
     away
         Why no record can be handed in now; "" if records can be handed in.
     """
@@ -71,7 +72,10 @@ class Intake:
         self._ring: Callable[[], None] | None = None
 
     def submit(self, record: Incoming, ticket: Ticket) -> None:
-        """Hand a record in. Later the hearer gets its ticket, and is told what happened to it."""
+        """Hand in a record.
+
+        The hearer later gets its ticket, and learns what happened to the record.
+        """
         try:
             partition = self._place(record)
         except ValueError as error:
@@ -101,14 +105,14 @@ class Intake:
     # -- for the log --------------------------------------------------------------------------
 
     def open(self, partitions: int, ring: Callable[[], None]) -> None:
-        """Begin to accept records; call `ring` for each of them, to wake the log."""
+        """Begin to accept records. `ring` is called after each record, to wake the log."""
         with self._lock:
             self._partitions = partitions
             self._ring = ring
             self.away = ""
 
     def close(self) -> None:
-        """Accept no more records, and refuse those that wait."""
+        """Accept no more records, and tell the hearer that those that wait were not appended."""
         with self._lock:
             self._ring = None
             self.away = CLOSED
@@ -132,11 +136,11 @@ class Intake:
         places: Sequence[tuple[int, int]],
         outputs: Sequence[Record],
     ) -> None:
-        """Tell the hearer of a commit that has happened."""
+        """Tell the hearer about a commit that has happened."""
         if self.hearer is not None and (tickets or outputs):
             self.hearer.committed(tickets, places, outputs)
 
     def fail(self, tickets: Sequence[Ticket], why: str) -> None:
-        """Tell the hearer of records that are not in the log."""
+        """Tell the hearer about records that are not in the log."""
         if self.hearer is not None and tickets:
             self.hearer.failed(tickets, why)

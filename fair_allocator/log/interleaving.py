@@ -9,9 +9,11 @@ _timestamp = attrgetter("timestamp")
 
 
 def by_time(blocks: list[list[Record]]) -> list[Record]:
-    """Mix the records of blocks by time, controls first; keep the order within each block.
+    """Mix the records of blocks, mostly by time, with controls first.
 
-    Earlier records mostly come first, but callers must not rely on this.
+    The order within each block stays.
+
+    Across blocks, callers must not rely on the order.
     """
     if len(blocks) == 1:
         return blocks[0]

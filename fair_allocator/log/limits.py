@@ -13,7 +13,7 @@ from fair_allocator.log.base import (
 
 
 def require_size(key: bytes | None, value: bytes | None) -> None:
-    """Refuse a record that is too large, because the transaction and some clients would fail."""
+    """Refuse a record that is too large: it would make the transaction or some clients fail."""
     size = len(key or b"") + len(value or b"")
     if size > RECORD_BYTES:
         raise ValueError(f"key and value take {size:,} bytes; at most {RECORD_BYTES:,} are allowed")
@@ -29,7 +29,7 @@ def require_headers(headers: Headers) -> None:
 def require_committable(
     outgoing: Iterable[Outgoing], offsets: Iterable[tuple[str, int]], hints: Mapping[int, str]
 ) -> None:
-    """Refuse a commit with a record that is too large, or that `require_positions` refuses."""
+    """Refuse a commit with a record that is too large, or with wrong positions or hints."""
     for _, _, key, value, headers in outgoing:
         require_size(key, value)
         if headers:

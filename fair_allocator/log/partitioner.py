@@ -36,7 +36,7 @@ def hash_named(partitioner: str) -> Callable[[bytes], int]:
 
 
 class Placing:
-    """Finds the partition of each record that a sender appends, in turn for records without a key.
+    """Finds the partition of each record of a sender. Records without a key take turns.
 
     >>> placing = Placing("murmur2")
     >>> placing.partition(b"pool-1", 8), placing.partition(None, 8), placing.partition(None, 8)

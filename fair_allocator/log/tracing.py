@@ -1,4 +1,4 @@
-"""Which headers of a request are copied to its answers: a trace, and a correlation id."""
+"""Which headers of a request are copied to its answers: a trace context and a correlation id."""
 
 from typing import Final
 

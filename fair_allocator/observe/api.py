@@ -68,14 +68,14 @@ class ClientWish:
 
     @property
     def of_pools(self) -> "ClientWish":
-        """The part that matters to the list of pools."""
+        """The part of the wish that the list of pools depends on."""
         return replace(
             _ANYTHING, search=self.search, sort=self.sort, page=self.page, size=self.size
         )
 
     @property
     def of_arms(self) -> "ClientWish":
-        """The part that matters to the list of a pool's arms."""
+        """The part of the wish that the list of a pool's arms depends on."""
         return replace(
             _ANYTHING,
             size=self.size,
@@ -190,7 +190,7 @@ def _pool_row(each: PoolFigures) -> Json:
 
 
 def _cut(found: Sequence[Any], page: int, size: int) -> tuple[Sequence[Any], int, int]:
-    """Return a page of the items, its number, and the number of pages."""
+    """Return the items of a page, the page's number, and the number of pages."""
     pages = max(1, -(-len(found) // size))
     page = min(page, pages)
     return found[(page - 1) * size : page * size], page, pages
@@ -200,9 +200,12 @@ def _cut(found: Sequence[Any], page: int, size: int) -> tuple[Sequence[Any], int
 
 
 def find(digest: Digest, name: str, partition: int | None) -> PoolFigures | None:
-    """Return a pool, or None; if several partitions have the name, return the worst pool.
+    """Return the figures of a pool, or None.
 
-    With its partition, the pool is found faster.
+    If several partitions have a pool of this name, return the pool that is worst by
+    `digest.urgency`.
+
+    If `partition` is given, only this partition is searched, which is faster.
     """
     if partition is not None:
         return digest.figures.get((partition, name))
@@ -211,7 +214,7 @@ def find(digest: Digest, name: str, partition: int | None) -> PoolFigures | None
 
 
 def pool(figures: PoolFigures, wish: ClientWish, past: Iterable[Point]) -> Json:
-    """Return a pool with a page of its arms and its past."""
+    """Return a pool's figures, with one page of its arms, and its past for the charts."""
     return {
         **_pool_row(figures),
         "epoch": figures.of.terms.epoch,
@@ -232,12 +235,12 @@ def _split(figures: PoolFigures) -> Json | None:
     part, terms = part_in(figures.of.name), figures.of.terms
     if part is None:
         return None
-    finest = Fraction(1, max(terms.unit, default=1))  # the arm with the largest bound
+    finest = Fraction(1, max(terms.unit, default=1))  # of the arm with the largest joint bound
     return {**part._asdict(), "joint_bound": terms.guarantee.joint_bound(finest, part.parts)}
 
 
 def _decision(noted: Noted) -> Json:
-    """Return a decision with the reasons for it."""
+    """Return a decision, with the figures that explain it."""
     return {
         **noted._asdict(),
         "time": noted.time / 1000,
@@ -275,8 +278,9 @@ def _arm_page(figures: PoolFigures, wish: ClientWish) -> Json:
 def _least_above_quota(figures: PoolFigures) -> list[int]:
     """Return the arms, beginning with the fewest pulls above their entitlement.
 
-    Arms that are owed nothing and have no quota come last. An arm at its quota alternates between 0
-    and 1 pulls above. So 1 counts as 0, and such arms keep their places in the list.
+    Arms without a quota that are owed nothing come last. An arm whose share is just its quota
+    alternates between 0 and 1 pulls above. So 1 counts as 0, and such arms keep their places in the
+    list.
     """
     above = -figures.short
     spare = np.maximum(above - 1, np.minimum(above, 0))

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 
 class Asset(NamedTuple):
-    """A file as it is served."""
+    """A file of the page, as the server sends it."""
 
     content: bytes
     content_type: str

@@ -1,8 +1,9 @@
-"""The lines of some pools in `/metrics`, one text for each metric.
+"""Write the lines of some pools in `/metrics`: a *block* of pools has one text for each metric.
 
-Thousands of pools change between two scrapes, and the time to write them is taken from the loop. So
-everything that stays the same during an epoch is written once into templates. A scrape only fills
-in the numbers, for many pools at a time. A block without changes is not written again.
+Thousands of pools change between two scrapes, and the time to write them is taken from the
+service's loop. So everything that stays the same during an epoch of a pool is written once, into
+templates. A scrape only fills in the numbers, for many pools at a time. A block without changes is
+not written again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from fair_allocator.observe.selection import Selection
 from fair_allocator.observe.view import Key
 
 POOLS: Final = 64
-"""Pools in a block: many enough to share the work, few enough that a change rewrites little."""
+"""How many pools a block has: many, to share work, but so few that a change rewrites little."""
 
 
 def label_value(name: str) -> str:
@@ -47,7 +48,7 @@ class Member:
         self.arms: list[int] = []
 
     def update(self, figures: PoolFigures, limit: int) -> tuple[bool, bool]:
-        """Take in new figures of the pool, with series for at most `limit` arms.
+        """Use new figures of the pool, with series for at most `limit` arms.
 
         Returns whether its numbers changed, and whether its lines changed.
         """
@@ -59,9 +60,9 @@ class Member:
             return False, False
         self.figures = figures
         if same and not figures.broken:
-            return True, False  # keep the choice until an urgent arm needs a place
+            return True, False  # keep the choice of arms until an urgent arm needs a place
         if before is None or before.of.terms.names is not figures.of.terms.names:
-            selection.chosen.clear()  # the chosen indices may be other arms now
+            selection.chosen.clear()  # the chosen indices may stand for other arms now
         arms = self._select(figures)
         same = same and arms == self.arms
         self.arms = arms
@@ -81,7 +82,7 @@ class Member:
 
 
 class Block:
-    """At most `POOLS` pools; `texts` has a text per metric: metrics of pools, then of arms."""
+    """At most `POOLS` pools. `texts` has a text for each metric: those of pools, then of arms."""
 
     def __init__(self) -> None:
         self.members: dict[Key, Member] = {}
@@ -101,7 +102,7 @@ class Block:
         self._templates = ()
 
     def write(self, figures: Mapping[Key, PoolFigures], limits: Mapping[Key, int]) -> None:
-        """Bring the lines up to date; `limits` says how many arms of each pool have series."""
+        """Update the lines. `limits` says how many arms of each pool have series."""
         changed = not self._templates
         for key, member in self.members.items():
             numbers, lines = member.update(figures[key], limits[key])
@@ -132,7 +133,7 @@ class Block:
 
 
 def _known(lines: Sequence[str], values: Sequence[float | None]) -> str:
-    """Return the lines whose values are known."""
+    """Return the lines whose value is not None."""
     found = zip(lines, values, strict=True)
     return "".join([f"{line}{value!r}\n" for line, value in found if value is not None])
 
@@ -140,8 +141,9 @@ def _known(lines: Sequence[str], values: Sequence[float | None]) -> str:
 class _Lines:
     """The lines of a pool with placeholders for its numbers.
 
-    A number that stays the same during an epoch is written out, without a placeholder. Some lines
-    may be missing, because nothing waits or there was no reward. Only their beginning is kept.
+    A number that stays the same during an epoch is part of the text, without a placeholder. Some
+    lines are left out at times, because nothing waits or there was no reward. Of such a line, only
+    the text before the number is kept.
     """
 
     def __init__(self, raw_labels: str, current: "_Current") -> None:

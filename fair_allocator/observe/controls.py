@@ -1,4 +1,4 @@
-"""What the page needs to change a pool: whether it may, and what other quotas would cost.
+"""What the page needs to change a pool: whether the client may, and what other quotas would cost.
 
 The page sends the changes through the HTTP API, like any other client.
 """
@@ -22,7 +22,7 @@ from fair_allocator.web.application import read_json
 from fair_allocator.web.problem import Problem
 
 ROUNDS: Final = 10_000
-"""The rounds over which quotas are priced."""
+"""Over how many rounds quotas are priced."""
 
 MOST_WAITING: Final = 8
 """The most clients that wait for a price. One takes about half a second of a processor."""
@@ -43,7 +43,7 @@ class PricedArm(Protocol):
 
     @property
     def price(self) -> float:
-        """The reward that is lost to the quota over all rounds."""
+        """How much reward is lost because of the quota, over all rounds."""
 
     @property
     def se(self) -> float:
@@ -55,7 +55,7 @@ Pricing = Callable[[Mapping[str, float], Mapping[str, Fraction], int], Sequence[
 
 
 class ArmStanding(NamedTuple):
-    """An arm's quota and its mean reward, None if it has no reward yet."""
+    """An arm's quota, and its mean reward or None if it has no reward yet."""
 
     quota: Fraction
     mean: float | None
@@ -66,7 +66,7 @@ FindArms = Callable[[str, int | None], dict[str, ArmStanding] | None]
 
 
 class Controls:
-    """The paths for the page's controls; without a `pricing`, the page has no controls."""
+    """The HTTP paths for the page's controls. If `pricing` is None, the page has no controls."""
 
     def __init__(self, pricing: Pricing | None, find: FindArms, access: Access) -> None:
         self._pricing = pricing
@@ -130,7 +130,7 @@ class Controls:
         means = {arm: each.mean for arm, each in arms.items() if each.mean is not None}
         if len(means) < len(arms):
             return {"rounds": ROUNDS, "prices": None}
-        assert self._pricing is not None  # noqa: S101  (else there is no route)
+        assert self._pricing is not None  # noqa: S101  (without it, there is no route to here)
         priced = self._pricing(means, quotas, ROUNDS)
         return {
             "rounds": ROUNDS,

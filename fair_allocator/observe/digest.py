@@ -1,4 +1,4 @@
-"""A view together with the figures worked out from it."""
+"""A view (a copy of the pools) together with the figures computed from it."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,8 @@ from fair_allocator.observe.view import Key, View
 class Digest:
     """A view with its figures by pool.
 
-    `broken` names the pools that break their promise; `worst` is the first by `urgency`.
+    `broken` has the keys of the pools that break their promise. `worst` is the first pool by
+    `urgency`.
     """
 
     view: View
@@ -27,7 +28,10 @@ class Digest:
         worst: PoolFigures | None = None,
         fresh: Collection[PoolFigures] = (),
     ) -> "Digest":
-        """Return the digest of a view; `worst` was the worst pool until the `fresh` ones came."""
+        """Return the digest of a view.
+
+        If only the figures `fresh` are new, pass the worst of the other pools as `worst`.
+        """
         broken = [key for key, each in figures.items() if each.broken]
         some: Iterable[PoolFigures] = figures.values()
         if worst is not None and figures.get(worst.of.key) is worst:
@@ -36,9 +40,10 @@ class Digest:
 
 
 def urgency(each: PoolFigures) -> tuple[float, float, str, int]:
-    """Return the sort key of pools, the worst first; it changes rarely, so pools keep their places.
+    """Return the key that sorts pools, the worst first.
 
-    The key is how far the worst arm is beyond the promise, then how close the peak came to it.
+    The key is how far the worst arm is beyond the promise, then how close to the promise the peak
+    came. It rarely changes, so the pools keep their places in a list.
     """
     of, bound = each.of, each.of.terms.bound
     if bound is None:

@@ -1,7 +1,7 @@
-"""The pools' part of `/metrics`, in the text format of Prometheus and in OpenMetrics.
+"""Write the pools' part of `/metrics`, in the text format of Prometheus or in OpenMetrics.
 
-The Prometheus client library would take many times as long. With thousands of pools, that time
-would be taken from the loop.
+The Prometheus client library would take many times as long. With thousands of pools, the service's
+loop would lose that time.
 """
 
 from collections.abc import Collection, Mapping
@@ -32,7 +32,7 @@ class PoolsText:
     def write(
         self, figures: Mapping[Key, PoolFigures], *, by_partition: bool, openmetrics: bool
     ) -> tuple[str, int]:
-        """Return the text, and how many pools it leaves out."""
+        """Return the text, and how many pools have no lines in it."""
         limits = {}
         left = self._caps.max_arms
         for key in self._select(figures):
@@ -50,7 +50,10 @@ class PoolsText:
         return "".join(parts), len(figures) - len(limits)
 
     def _divide(self, shown: Collection[Key], by_partition: bool) -> None:
-        """Divide these pools into blocks: known pools keep theirs, new ones fill free places."""
+        """Divide these pools into blocks.
+
+        Known pools keep their blocks, new pools fill free places.
+        """
         new = dict.fromkeys(shown)
         for block in self._blocks:
             for key in list(block.members):
@@ -71,7 +74,7 @@ class PoolsText:
     def _true_lines(
         self, figures: Mapping[Key, PoolFigures], by_partition: bool, openmetrics: bool
     ) -> list[str]:
-        """Write the metrics about true means; only a demo knows these, and it has few arms."""
+        """Return the lines about true means. Only a demo knows these, and it has few arms."""
         columns: list[list[str]] = [[header(m, openmetrics=openmetrics)] for m in TRUE_METRICS]
         means, lost, r_lost = columns
         for key, each in figures.items():

@@ -25,7 +25,7 @@ def process_families(restoring: bool, errors: int) -> Iterator[Metric]:
 
 
 def families(view: View, broken: int, hidden: int, age: float) -> Iterator[Metric]:
-    """Return the metrics of the loop in a view; none before the first view.
+    """Return the metrics of the loop in a view; no metrics before the first view.
 
     `broken` is the number of pools that break their promise, and `hidden` the number of pools
     without series of their own. `age` is in seconds.

@@ -1,4 +1,4 @@
-"""Numbers worked out from the columns of a pool: violations, shares and regret.
+"""Compute numbers from the columns of a pool: violations, shares and regret.
 
 Violations are exact integers. Many pools are computed together, so that a pool of ten arms costs a
 few microseconds. A pool whose entitlements do not fit into 64 bits is computed alone.
@@ -26,17 +26,18 @@ _FEW: Final = 2.0 + pi**2 / 3.0
 
 
 class PoolFigures:
-    """A pool's figures; the columns are in the order of its arms.
+    """A pool's figures. Lists with a value for each arm are in the order of the arms.
 
     Attributes
     ----------
     short
         ``floor(entitled) - pulls`` of each arm.
     worst, broken
-        The largest of them, and how many are above the promised bound.
+        The largest value in `short`, and how many values are above the promised bound.
     gap
         The longest gap of an arm with a quota in the current epoch, including gaps that still last.
-        A gap is the number of slots that the arm could have had since its last pull.
+        A gap is the number of slots since the arm's last pull, in requests that the arm was
+        eligible for.
     pulls, forced, rewards, earned
         Totals of the pool since it was made. They include arms that have left, so they never fall.
     """
@@ -65,7 +66,7 @@ class PoolFigures:
         self.pulls = departed.pulls + sum(of.pulls)
         self.forced = departed.forced + sum(of.forced)
         self.rewards = departed.observed + sum(of.observed)
-        # Rounded: the last bit depends on which arms have left, and a counter must not fall.
+        # Round this: the last bit depends on which arms have left, and a counter must never fall.
         self.earned = round(departed.total + sum(of.total), 6)
 
     @property
@@ -82,7 +83,8 @@ class PoolFigures:
     def gap_bound(self) -> int | None:
         """The longest gap that the bank in force allows; None without a bank or a quota.
 
-        It is the bound for the smallest quota, if requests have at most 1 / quota slots.
+        It is the bound for the arm with the smallest quota. It holds if requests have at most 1 /
+        quota slots.
         """
         terms = self.of.terms
         if terms.bank is None:
@@ -127,7 +129,7 @@ class _Arrays(NamedTuple):
 
 
 def _arrays(pool: PoolView) -> _Arrays | None:
-    """Return a pool's entitlement lines as arrays, None if they do not fit into 64 bits.
+    """Return a pool's entitlement lines as arrays; None if they do not fit into 64 bits.
 
     They are computed once for an epoch, except the bases if the pool is `moving`.
     """
@@ -195,7 +197,8 @@ def work_out(pools: Sequence[PoolView]) -> list[PoolFigures]:
 
 
 def _flat(columns: Sequence[Sequence[float]], kind: type[Number]) -> NDArray[Number]:
-    # Through an array of the standard library, because numpy looks at every object twice.
+    # Go through an array of the standard library, which is faster: numpy looks at every object
+    # twice.
     code = "q" if kind is np.int64 else "d"
     values = columns[0] if len(columns) == 1 else list(chain.from_iterable(columns))
     return np.frombuffer(array(code, values), dtype=kind)
@@ -254,7 +257,7 @@ def _latest(pool: PoolView, own: Integers, start: int) -> int:
 
 
 def _gaps(pools: Sequence[PoolView], sizes: Integers, starts: Integers) -> Floats:
-    """Return how far each arm's observed mean is below its pool's best; 0 without rewards."""
+    """Return how far each arm's mean is below the best mean of its pool; 0 without rewards."""
     observed = _flat([pool.observed for pool in pools], np.int64)
     totals = _flat([pool.total for pool in pools], np.float64)
     seen = observed > 0

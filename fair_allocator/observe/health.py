@@ -7,8 +7,11 @@ from typing import Final, NamedTuple
 from fair_allocator.observe.observer import Observer
 
 STEP_SECONDS: Final = 5.0
-"""How long a step may take, besides waiting for records. A batch takes a fraction of a second. A
-log that does not answer may take half a minute to fail."""
+"""How long a step may take, not counting the wait for records.
+
+A batch takes a fraction of a second. If the log does not answer, it may take half a minute until
+the step fails.
+"""
 
 
 class Verdict(NamedTuple):
@@ -26,7 +29,7 @@ class Health:
     Parameters
     ----------
     stuck_seconds
-        How long the loop may take for a turn, or go without a successful step.
+        How long the loop may take for a step, or run without a successful step.
     poll_seconds
         How long a step may wait for records.
     """
@@ -44,7 +47,7 @@ class Health:
         self._monotonic = monotonic
 
     def live(self) -> Verdict:
-        """Tell whether the loop makes progress and its steps succeed; a restore may take longer."""
+        """Tell whether the loop makes progress and its steps succeed. A restore may take longer."""
         observer = self._observer
         if self._monotonic() - observer.beat_at > self._stuck_seconds:
             return Verdict(False, "the loop makes no progress")
@@ -53,7 +56,7 @@ class Health:
         return Verdict(True, "ok")
 
     def _without_success(self) -> float:
-        """Return the seconds since the last successful step, or else since the start."""
+        """Return the seconds since the last successful step; since the start if there was none."""
         observer = self._observer
         since = observer.stepped_at if observer.stepped_at is not None else observer.started
         return self._monotonic() - since

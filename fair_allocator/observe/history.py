@@ -17,7 +17,7 @@ APART: Final = 0.5
 
 
 class Point(NamedTuple):
-    """A pool at a time in seconds since 1970; a bound of None means that nothing is promised."""
+    """A pool's numbers at a time, in seconds since 1970. A bound of None promises nothing."""
 
     time: float
     worst: int
@@ -29,7 +29,7 @@ class Point(NamedTuple):
 
 
 class History:
-    """Keeps points of some pools."""
+    """Keeps the latest points of some pools."""
 
     def __init__(self) -> None:
         self._pools: Selection[Key] = Selection(POOLS)

@@ -1,8 +1,9 @@
-"""Makes views of the loop's pools.
+"""Make views: copies of the loop's pools.
 
-A look copies the pools that changed since the last view, and shares the rest with it. It happens on
-the loop's thread, and only when a client has asked for it. If very many pools have changed, the
-look takes several steps of the loop, so that no decision waits long for it.
+A *look* copies the pools that changed since the last view, and takes the other copies from that
+view. It happens on the loop's thread, and only when a client has asked for a view. If very many
+pools have changed, the look goes on over several steps of the loop, so that no decision waits long
+for it.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -20,7 +21,7 @@ AT_ONCE: Final = 500
 
 
 class Look:
-    """A look at some shards that has begun; `go_on` until it is done."""
+    """A look at some shards. Call `go_on` until it returns True, then call `view`."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class Look:
                 yield partition, table, name
 
     def go_on(self, is_over: Callable[[], bool] = lambda: False) -> bool:
-        """Look at pools until all are done, or until `is_over`; return whether all are done."""
+        """Copy pools until all are done or `is_over` returns True; return whether all are done."""
         pools, known = self._pools, self._before.pools
         for count, (partition, table, name) in enumerate(self._todo, start=1):
             key, hosted = (partition, name), table.pools.get(name)
@@ -81,7 +82,7 @@ class Look:
         return True
 
     def view(self, number: int, tallies: Tallies) -> View:
-        """Return the view of this number, after the look is done."""
+        """Return the view, with this number, after the look is done."""
         tables = self._tables.values()
         stored = sum(table.stored for table in tables)
         damaged = sum(len(table.damaged) for table in tables)
@@ -103,7 +104,7 @@ class Look:
 def _let_note(
     tables: Mapping[int, PoolTable], before: frozenset[Key], watched: frozenset[Key]
 ) -> None:
-    """Make the watched pools note their decisions, and all others stop."""
+    """Let the watched pools note their decisions, and let all others stop."""
     for partition, name in before | watched:
         hosted = tables[partition].pools.get(name) if partition in tables else None
         if hosted is not None:
@@ -114,7 +115,7 @@ def _let_note(
 
 
 def only_counted(before: View, owned: Collection[int], tallies: Tallies) -> View:
-    """Return the last view, with the same time and the current counts.
+    """Return a view with the pools and the time of the last view, and the current counts.
 
     Pools of partitions that this instance no longer owns are left out: the new owner shows them.
     """

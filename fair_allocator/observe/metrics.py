@@ -1,8 +1,9 @@
 """Every metric this service exports: name, kind, labels and meaning, in one table.
 
-A pool's metrics are read from its state, which is a fold over the journal. So they are correct
-even after a crash, and equal to a recount of the assignments and rewards topics. The stream's
-metrics are counted by this process since it started, as Prometheus expects of counters.
+A pool's metrics are read from its state, which a restart restores from the journal. So they are
+correct even after a crash: a recount of the assignments and rewards topics gives the same numbers.
+The metrics of the loop are counted by this process since it started, as Prometheus expects of
+counters.
 
 If `log.partitioner` is "none", several partitions may have pools of the same name. Then all series
 of pools and arms also have the label `partition`. Before the loop's first view, there are only the
@@ -17,7 +18,7 @@ Kind = Literal["counter", "gauge", "histogram"]
 
 
 class Metric(NamedTuple):
-    """One metric family; a counter's name ends in _total."""
+    """One metric family. The name of a counter ends in _total."""
 
     name: str
     kind: Kind
@@ -58,7 +59,7 @@ ARM_METRICS: Final = (
         "Mean of the rewards counted for the arm; missing while there is none.",
     ),
 )
-"""Metrics of an arm, only for the selected arms of a pool, see `arms_hidden`."""
+"""Metrics of an arm. Only the selected arms of a pool have them, see `arms_hidden`."""
 
 POOL_METRICS: Final = (
     Metric(
@@ -168,7 +169,7 @@ POOL_METRICS: Final = (
         "When the pool's oldest waiting request began to wait; missing if none waits.",
     ),
 )
-"""Metrics of a pool over all its arms, only for the selected pools, see `pools_hidden`."""
+"""Metrics of a pool over all its arms. Only the selected pools have them, see `pools_hidden`."""
 
 TRUE_METRICS: Final = (
     Metric("mean_reward_true", "gauge", _ARM, "The arm's true mean reward; only in a demo."),
@@ -288,7 +289,7 @@ PROCESS_METRICS: Final = (
     Metric("collector_errors_total", "counter", (), "Scrapes that failed in part."),
     Metric("build_info", "gauge", ("version",), "Always 1: the version that runs."),
 )
-"""Metrics of this process, which exist at any time."""
+"""Metrics of this process. They exist even before the first view."""
 
 METRICS: Final = (
     *ARM_METRICS,

@@ -1,6 +1,6 @@
-"""Receives the loop's reports and publishes views of it.
+"""Receive the reports of the service's loop, and publish views: copies of its pools.
 
-The methods of `Probe` run on the loop's thread, and only they change what is reported. The other
+The methods of `Probe` run on the loop's thread. Only they change the published data. The other
 methods may be called on any thread. To ask for a view, `view` sets a flag. At the end of a step,
 the loop clears the flag and publishes a view.
 """
@@ -24,11 +24,15 @@ from fair_allocator.shard.settings import Tally
 logger = logging.getLogger(__name__)
 
 VIEW_SECONDS: Final = 2.0
-"""How long to wait for a view. A loop that restores makes none; the caller gets the last view."""
+"""How long to wait for a view.
+
+During a restore the loop makes no view; the caller gets the last one.
+"""
 
 PART_OF_A_STEP: Final = 0.1
 LEAST_SECONDS: Final = 0.005
-"""The part of the loop's time that a look at very many pools may take, and the least in a step."""
+"""The part of the loop's time that a look at very many pools may take, and its least seconds in a
+step."""
 
 LOOK_SECONDS: Final = 3.0
 """After this time, a look is finished within one step."""
@@ -56,7 +60,7 @@ class Observer(Probe):
         self.started = monotonic()
         self.beat_at = self.started
         self.stepped_at: float | None = None
-        """When the last step succeeded; None before the first."""
+        """The time of the last successful step; None before the first."""
         self.restoring_now = ""
         """The progress of the current restore; empty if there is none."""
         self.failure = ""
@@ -72,7 +76,7 @@ class Observer(Probe):
         self._view = View()
         self._asked = False
         self._look: Look | None = None
-        """A look at the pools that is not done yet."""
+        """The look at the pools that is not finished yet; None if there is none."""
         self._look_began = self._looked_at = self.started
         self._looking = 0.0
         """Seconds of the loop's time that this look has taken."""
@@ -96,7 +100,7 @@ class Observer(Probe):
         return 0.0 if view.time is None else max(0.0, self._wall() - view.time)
 
     def watch(self, pool: Key) -> None:
-        """Let a pool note its decisions for a while, from the next view on."""
+        """Let a pool note its decisions for `WATCH_SECONDS`, from the next view on."""
         with self._published:
             self._watched.pop(pool, None)
             self._watched[pool] = self._monotonic() + WATCH_SECONDS
@@ -156,7 +160,7 @@ class Observer(Probe):
                 place = topic, partition
                 unread = behind.get(place, 0)
                 tallies.lag_records[place] = unread
-                # For an input that was not read yet, the shard's own time is the best guess.
+                # If no record of an input was read yet, the shard's own time is the best estimate.
                 read = self._last_read.get(place, shard.table.clock or now)
                 tallies.lag_seconds[place] = max(0.0, (now - read) / 1000) if unread else 0.0
 
@@ -170,7 +174,8 @@ class Observer(Probe):
     def _note_read(self, records: Sequence[Record]) -> None:
         """Remember the timestamp of the last record of each topic and partition.
 
-        A poll may have records of only a few of them; the others keep their timestamp.
+        A poll may have records of only a few topics and partitions. The others keep their last
+        timestamp.
         """
         self._last_read |= {(each.topic, each.partition): each.timestamp for each in records}
 
@@ -214,7 +219,8 @@ class Observer(Probe):
                     partition: (each.table.memory.taken, each.settings.memory_bytes)
                     for partition, each in shards.items()
                 }
-            # If a shard is missing, the pools stay as in the last view. Counters still go on.
+            # If a shard is missing, the pools stay as in the last view, and only the counters are
+            # updated.
             self._publish(owned, shards if whole else None)
 
     def _publish(self, owned: Collection[int], shards: Mapping[int, Shard] | None) -> None:
@@ -237,7 +243,7 @@ class Observer(Probe):
                 self._published.notify_all()
 
     def _looked(self, shards: Mapping[int, Shard]) -> View | None:
-        """Go on looking at the pools for a while; return a view once all are looked at."""
+        """Go on copying pools for a limited time; return a view when all are copied, else None."""
         if self._look is not None and not self._look.is_of(shards):
             self._give_up_look()
         now = self._monotonic()

@@ -8,14 +8,15 @@ PART_OF_THE_TIME: Final = 0.02
 """The part of a processor that the answers to one client may take."""
 
 CREDIT_SECONDS: Final = 5.0
-"""How far a client may exceed that for a moment, for a person who clicks a few times at once."""
+"""By how many seconds a client may exceed its part for a short time, as when a person clicks
+quickly."""
 
 MOST_CLIENTS: Final = 1_000
 """With more clients than this, forget the clients that need not wait."""
 
 
 class Pacing:
-    """Knows for each client until when its part of the time is used up."""
+    """Knows for each client how long it has to wait for its next answer."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic

@@ -1,4 +1,4 @@
-"""Renews a report again and again on a thread of its own, as long as clients ask for it."""
+"""Renew a report again and again on a separate thread, as long as clients ask for it."""
 
 import threading
 import time
@@ -10,7 +10,10 @@ INTEREST_SECONDS: Final = 120.0
 
 
 class Renewing:
-    """Calls `renew` in turns; it returns the seconds until the next turn, None to end."""
+    """Calls `renew` again and again.
+
+    `renew` returns the seconds until its next call, None to end.
+    """
 
     def __init__(
         self,
@@ -40,7 +43,7 @@ class Renewing:
             return self._running
 
     def close(self) -> None:
-        """End after the current turn."""
+        """End after the current call of `renew`."""
         self._closed.set()
 
     def _run(self, pause: float) -> None:

@@ -1,4 +1,7 @@
-"""Turns views into figures, `/metrics` and JSON, each once for all clients."""
+"""Turn views into figures, `/metrics` and JSON, each only once for all clients.
+
+A *view* is a copy of the loop's pools. A *digest* is a view with the figures computed from it.
+"""
 
 import logging
 import threading
@@ -37,29 +40,32 @@ EVENT_SECONDS: Final = 0.9
 """How old a digest may be for a page that gets one every second."""
 
 AT_ONCE: Final = 2_000
-"""How many pools are worked out together: enough to share the work, few enough for the caches."""
+"""How many pools are computed together: many, to share work, but so few that they fit in the
+caches."""
 
 FRESH_SECONDS: Final = 0.25
 """A digest younger than this is used again, even if many clients ask."""
 
 MOST_OF_THE_TIME: Final = 0.02
-"""The part of a processor that digests may take: an expensive digest is renewed less often."""
+"""The part of a processor that digests may take. So an expensive digest is renewed less often."""
 
 COSTLY_SECONDS: Final = 0.1
 """If a digest takes longer than this, the next ones are made before clients ask for them."""
 
 
 class Reporter(Collector):
-    """Reports on one observer, to any number of threads.
+    """Reports what one observer sees. Any number of threads may ask.
 
-    As a collector it yields the metrics of the stream. The metrics of the pools are text already.
+    As a Prometheus collector it yields the metrics of the loop. The metrics of the pools are made
+    as text.
 
-    How often there is a new digest depends on the cost of digests, never on the clients' queries.
-    So no client can delay the news for the others. Only the first client waits for an expensive
-    digest. From then on a thread renews it, and clients get the last one.
+    How often a new digest is made depends on the time that a digest takes, and never on how many
+    clients ask. So no client can delay the news for the others. Only the first client waits for an
+    expensive digest. After that, a thread renews it, and clients get the latest one.
 
-    The code that answers a client tells `pacing` what the answer cost, and `pacing` says when the
-    client may have another. `more` has the metrics of other parts, which `/metrics` shows too.
+    The code that answers a client tells `pacing` how much time the answer took, and `pacing` says
+    when the client may get another answer. `more` has the metrics of other parts, which `/metrics`
+    shows too.
     """
 
     def __init__(
@@ -82,7 +88,7 @@ class Reporter(Collector):
         self._spent = 0.0
         self._answers_of: Digest | None = None
         self._answers: dict[Hashable, bytes] = {}
-        """Parts of answers from one digest, by what was asked."""
+        """Parts of answers from the current digest, by what was asked."""
         self._texts: dict[bool, tuple[Digest, bytes]] = {}
         self._errors = 0
         self._hidden = 0
@@ -109,11 +115,17 @@ class Reporter(Collector):
             return self._digest
 
     def _pause(self) -> float:
-        """Return how many seconds a digest is used at least, because of its cost."""
+        """Return for how many seconds, at least, a digest is used.
+
+        This depends on how long a digest takes.
+        """
         return min(self._spent / MOST_OF_THE_TIME, LONGEST_SECONDS)
 
     def _renew_beside(self) -> float | None:
-        """Renew an expensive digest on a thread; return the pause, None if it is cheap now."""
+        """Renew an expensive digest; return the pause until the next time.
+
+        Return None if digests are cheap now, so that clients can wait for them.
+        """
         try:
             renewed = self._renewed(LONGEST_SECONDS)
         except Exception:
@@ -154,7 +166,7 @@ class Reporter(Collector):
         return digest, self._observer.spent + time.thread_time() - began
 
     def _take(self, digest: Digest, spent: float) -> None:
-        """Answer from this digest from now on."""
+        """Use this digest for all answers from now on."""
         self._made, self._spent = self._monotonic(), spent
         if digest is not self._digest:
             self._digest = digest
@@ -185,7 +197,7 @@ class Reporter(Collector):
             return self._pools(digest, wish)
 
     def pool(self, client: str, name: str, wish: api.ClientWish) -> bytes:
-        """Return a pool with its past; null if there is no pool of that name."""
+        """Return a pool with its past, as JSON; null if there is no pool of that name."""
         with self._answering(client, FRESH_SECONDS) as digest:
             return self._pool(digest, name, wish.partition, wish, past=True)
 
@@ -254,7 +266,8 @@ class Reporter(Collector):
                     known = self._texts[openmetrics] = digest, text.encode("utf-8", "replace")
                 pools = known[1]
             except Exception:
-                # The rest of the scrape reports the error (collector_errors_total).
+                # Leave out the pools. The rest of the scrape reports the error
+                # (collector_errors_total).
                 self._errors += 1
                 logger.exception("the pools' metrics could not be written")
                 pools = b""

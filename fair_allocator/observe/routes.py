@@ -35,8 +35,9 @@ T = TypeVar("T")
 class Pages:
     """Serves the reporter and the health checks as a part of an application.
 
-    Reports wait for the loop, so a separate thread makes them, one after the other. The event loop
-    itself answers health checks, even while reports wait. With a `pricing`, the page has controls.
+    A report may have to wait for the service's loop, so a separate thread makes the reports, one
+    after the other. Health checks are answered on the event loop of the server, even while a report
+    waits. If `pricing` is given, the page has controls.
     """
 
     def __init__(

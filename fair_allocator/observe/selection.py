@@ -1,4 +1,4 @@
-"""Choose a few of many things to have their own series; keep the choice, so that series last."""
+"""Choose a few of many things to have their own series, and keep the choice as long as possible."""
 
 from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Generic, TypeVar
@@ -9,8 +9,8 @@ Thing = TypeVar("Thing", bound=Hashable)
 class Selection(Generic[Thing]):
     """At most `limit` chosen things. Each stays while it exists, unless it must make room.
 
-    It makes room only for a thing that the caller of `update` names as urgent, and only if it is
-    not urgent itself.
+    A chosen thing must make room only if the caller of `update` names another thing as urgent, and
+    does not name this one.
     """
 
     def __init__(self, limit: int) -> None:

@@ -1,4 +1,4 @@
-"""Sends news to every watching page once a second; the news of all pages are made together.
+"""Send news to every page that watches, once a second. The news for all pages is made together.
 
 A page gets no new event before it has read its last one. The server cuts off a page that reads
 nothing for too long.
@@ -22,23 +22,23 @@ _NO_NEWS: Final = b":\n\n"
 """A comment without news, so that both sides notice a lost connection."""
 
 Aside = Callable[..., Awaitable[Any]]
-"""Calls a function with arguments on the thread that may wait for the loop."""
+"""Calls a function with arguments on the thread that may wait for the service's loop."""
 
 
 class _Page:
-    """One watching page: what it wants to see, and the last view that it was sent."""
+    """A page that watches: what it wants to see, and the last view that was sent to it."""
 
     def __init__(self, client: str, wish: api.ClientWish) -> None:
         self.client = client
         self.wish = wish
         self.told: int | None = None
-        """The number of the last view that the page was sent."""
+        """The number of the last view that was sent to the page; None before the first."""
         self.news: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=1)
         """The next event; None at the end of the stream."""
 
 
 class Streams:
-    """The watching pages, at most `most`; used on the server's event loop only."""
+    """The pages that watch, at most `most`. Use it only on the server's event loop."""
 
     def __init__(self, reporter: Reporter, aside: Aside, most: int) -> None:
         self._reporter = reporter
@@ -107,7 +107,10 @@ class Streams:
             return None
 
     def _tell(self, page: _Page) -> bytes:
-        """Return the next event of a page; runs on the thread that may wait for the loop."""
+        """Return the next event of a page.
+
+        This runs on the thread that may wait for the service's loop.
+        """
         if self._reporter.pacing.wait(page.client):
             return _NO_NEWS
         before = page.told

@@ -1,4 +1,4 @@
-"""The loop's counts, as plain integers, updated per commit, tick or restore, never per record."""
+"""The loop's counts, as plain integers. They are updated at each commit, not for each record."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -16,19 +16,28 @@ LATENCIES: Final = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0),
 )
-"""Upper bounds in seconds; the long ones are for the time after a service was down."""
+"""Upper bounds of the histograms, in seconds.
+
+The long ones are for the time after a service was down.
+"""
 
 COMMITS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 RESTORES: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
 FEW: Final = 64
-"""Up to so many values, counting one by one takes no longer than numpy. numpy also releases the
-interpreter, and the thread of the HTTP server may keep it for some ms."""
+"""Up to this many values, counting one by one takes no longer than numpy.
+
+A call of numpy also releases the interpreter lock, and then the thread of the HTTP server may hold
+the lock for some ms.
+"""
 
 
 class Histogram:
-    """Counts by upper bound; the last count is for values above all bounds."""
+    """Counts values in ranges, given by upper bounds.
+
+    The last count is for values above all bounds.
+    """
 
     __slots__ = ("bounds", "counts", "sum")
 
@@ -48,7 +57,7 @@ class Histogram:
             for at in since:
                 self.add(max(now - at / 1000, 0.0))
             return
-        import numpy as np  # here, so that loading it does not delay the first decision
+        import numpy as np  # imported here, so that loading it does not delay the first decision
 
         values = np.maximum(now - np.array(since, dtype=np.float64) / 1000, 0.0)
         places = np.searchsorted(self.bounds, values)
@@ -58,7 +67,7 @@ class Histogram:
 
     @property
     def buckets(self) -> list[tuple[str, int]]:
-        """The counts in the form of Prometheus: cumulative, by the text of the bound."""
+        """The counts as Prometheus wants them: cumulative, each with its bound as a text."""
         cumulative, rows = 0, []
         for bound, count in zip((*self.bounds, float("inf")), self.counts, strict=True):
             cumulative += count
@@ -67,7 +76,7 @@ class Histogram:
 
 
 def _zeros(labels: Iterable[str]) -> Counter[str]:
-    """Return a counter with 0 for each label, so that Prometheus sees the first increase."""
+    """Return a counter that is 0 for each label, so that Prometheus sees the first increase."""
     return Counter(dict.fromkeys(labels, 0))
 
 
@@ -77,21 +86,21 @@ def _label(words: str) -> str:
 
 @dataclass(slots=True)
 class Tallies:
-    """All counts.
+    """All counts of the loop.
 
     Attributes
     ----------
     lag_records, lag_seconds
-        By input topic and partition, as of the last tick.
+        For each input topic and partition, the unread records and their age, as of the last step.
     entries
         By partition, the number of journal entries.
     log_failures
-        Steps that failed without a transaction: the log did not answer.
+        How many steps failed outside of a commit, because the log did not answer.
     snapshots
-        By partition, three values: when the last snapshot was closed (in ms, None if never), its
-        bytes, and how due the next one is.
+        For each partition, three values: when the last snapshot was completed (in ms, None if
+        never), its bytes, and how near the next snapshot is (1 means that it is due).
     memory
-        By partition, the bytes that requests take, and how many they may take.
+        For each partition, how many bytes requests take, and how many they may take.
     """
 
     decided: Counter[str] = field(default_factory=lambda: _zeros(("fairness", "learner")))

@@ -1,4 +1,4 @@
-"""Copies of the loop's pools: plain data that never changes again.
+"""Views: copies of the loop's pools, as plain data that never changes.
 
 The loop itself makes the copies, between two steps (see `looking`).
 """
@@ -15,10 +15,10 @@ from fair_allocator.shard.noted import MOST_NOTED, Noted
 
 
 class PoolTerms:
-    """The settings in force in a pool; they only change with its epoch.
+    """The settings in force in a pool. They change only when a new epoch begins.
 
     An arm is entitled to ``(base + slope * own) / unit``, where `own` is the arm's own clock.
-    `moving` tells whether arms may miss slots, or their `base` may change within the epoch.
+    `moving` tells whether, within the epoch, arms may miss slots or their `base` may change.
     """
 
     __slots__ = (
@@ -56,7 +56,10 @@ MOST_WAITING: Final = 5
 """How many waiting requests of a pool to show; there may be very many."""
 
 Key = tuple[int, str]
-"""A pool's partition and name: without a partitioner, several partitions may have the name."""
+"""A pool's partition and name.
+
+Without a partitioner, several partitions may have a pool of the same name.
+"""
 
 
 _NOTHING_MISSED: Final[list[int]] = []
@@ -65,7 +68,7 @@ _NOBODY_AWAY: Final[dict[int, int]] = {}
 
 
 class WaitingRequest(NamedTuple):
-    """A request that waits since a record time in ms, perhaps for a replacement arm."""
+    """A waiting request, since when it waits (record time in ms), and the arm to replace."""
 
     request_id: str
     since: int
@@ -73,25 +76,25 @@ class WaitingRequest(NamedTuple):
 
 
 class PoolView:
-    """A pool as of a commit; the columns are in the order of its arms.
+    """A pool as of a commit. Lists with a value for each arm are in the order of the arms.
 
     Attributes
     ----------
     clock, missed, away
-        The parts of the arms' own clocks, as in `core.arms`. `missed` and `away` are empty if
-        every arm uses the pool's clock.
+        What gives the arms' own clocks, as in `core.arms`. `missed` and `away` are empty if every
+        arm uses the pool's clock.
     base
         Where the arms' lines begin; the same as in `terms` unless the pool is `moving`.
     asleep
         The arms that are asleep. Arms that are away but not asleep are busy.
     waiting, oldest
-        How many requests wait, and the few that have waited longest, oldest first.
+        How many requests wait, and those few of them that have waited longest, oldest first.
     gap
-        The longest gap that a pull has ended in the current epoch.
+        The longest wait of an arm, in slots, that a pull has ended in the current epoch.
     faults
         How often the learner failed since the pool was restored.
     recent
-        Some of the last decisions, oldest first; none unless a page watches the pool.
+        Some of the last decisions, oldest first; empty unless a page watches the pool.
     """
 
     __slots__ = (
@@ -113,9 +116,12 @@ class PoolView:
 
     def __init__(self, hosted: HostedPool, partition: int, before: "PoolView | None") -> None:
         pool = hosted.pool
-        arms = pool.columns  # the pool's properties make dicts, which takes ten times as long
+        arms = pool.columns  # the pool's properties would make dicts, which takes ten times as long
         self.pool = pool
-        """The pool itself, only to tell it from another pool of the same name. Do not read it."""
+        """The pool itself, only to distinguish it from another pool of the same name.
+
+        Do not read it.
+        """
         self.name = pool.name
         self.partition = partition
         self.key: Key = (partition, pool.name)
@@ -146,7 +152,7 @@ class PoolView:
 
     @property
     def waiting_since(self) -> int | None:
-        """Since when the oldest request waits, in ms of record time."""
+        """The record time in ms since when the oldest waiting request waits."""
         return self.oldest[0].since if self.oldest else None
 
     @property
@@ -168,11 +174,11 @@ class PoolView:
 
 
 def _recent(hosted: HostedPool, before: "PoolView | None") -> tuple[Noted, ...]:
-    """Take the newly noted decisions out of a pool; return them after the last known ones."""
+    """Take the newly noted decisions out of a pool; return them after those of the last view."""
     if hosted.noted is None:
         return ()
     known = () if before is None else before.recent
-    if hosted.noted:  # may begin with known decisions, if a new watch has begun
+    if hosted.noted:  # if a new watch has begun, this may begin with decisions already known
         first = hosted.noted[0].round
         known = (*(each for each in known if each.round < first), *hosted.noted)
         hosted.noted.clear()
@@ -191,17 +197,18 @@ def _oldest(hosted: HostedPool) -> tuple[WaitingRequest, ...]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The state of all owned partitions: each pool is as of a commit, at `time` or a little later.
+    """The state of all owned partitions. Each pool is as of a commit, at `time` or a little later.
 
     Attributes
     ----------
     number
         Views are numbered from 1; 0 is before the first.
     time
-        Wall time when the look at the pools began, in seconds; None before the first one.
+        When the copying of the pools began, in seconds since 1970; None before the first view.
     retired, stored, damaged
-        How many pools are kept compressed, how many still have to be made after a restore, and how
-        many cannot be made from their bytes; none of them is in `pools`.
+        How many pools are kept as compressed bytes because they are idle, how many are still kept
+        as bytes since a restore, and how many have damaged bytes. None of these pools is in
+        `pools`.
     partitions
         The partitions whose pools are in `pools`.
     by_partition

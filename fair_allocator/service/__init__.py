@@ -1,4 +1,4 @@
-"""The service: owns partitions of a log, and decides their requests."""
+"""The service: it owns partitions of a log, and decides the requests in them."""
 
 from fair_allocator.service.loop import Service, Subscriber, calm_collector
 from fair_allocator.service.settings import FilePool, ServiceSettings

@@ -1,4 +1,4 @@
-"""Logs what a commit did, for operators: changes, and the first failure of each kind."""
+"""Write log lines for operators: what a commit changed, and the first failure of each kind."""
 
 import logging
 from typing import Final
@@ -8,19 +8,22 @@ from fair_allocator.shard.settings import Tally
 logger = logging.getLogger(__name__)
 
 _MOST_CONTROLS: Final = 10
-"""Up to this many controls of a commit get a log line of their own."""
+"""If a commit has at most this many controls, each of them gets a log line of its own."""
 
 _IN_WORDS: Final = {"pause": "paused", "resume": "resumed", "remove": "removed"}
 
 
 class Announcer:
-    """Logs what was committed. For each reason, it logs only the first dead letter of a run."""
+    """Writes log lines on what was committed.
+
+    For each reason, it reports only the first dead letter since the start of the process.
+    """
 
     def __init__(self) -> None:
         self._warned: set[str] = set()
 
     def announce(self, tally: Tally) -> None:
-        """Log what a shard did since its last commit."""
+        """Write log lines on what a shard did since its last commit."""
         for action, pool, by in tally.controls[:_MOST_CONTROLS]:
             named = "" if by is None else f", by {by!r}"
             done = _IN_WORDS.get(action, f"changed ({action})")

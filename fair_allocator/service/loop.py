@@ -1,8 +1,9 @@
 """The loop: poll, fold, commit.
 
-To *fold* an input means to apply it to the state of a shard. A commit is one transaction over all
-owned shards. After any failure, the service discards its shards in memory and restores them from
-the journal, the same way as at the start.
+The service owns some partitions of the log. A *shard* is the state of one partition: its pools. To
+*fold* an input means to apply it to a shard. A commit is one transaction over all owned partitions.
+After any failure, the service discards its shards in memory and restores them from the journal, in
+the same way as at the start.
 """
 
 import gc
@@ -31,25 +32,31 @@ Subscriber = Callable[[Sequence[Outgoing]], None]
 
 _LOSING_SECONDS: Final = 2.0
 _QUICK_BYTES: Final = 32 * 2**20
-"""The time for snapshots when partitions are revoked, and how many bytes we can write in it."""
+"""The time for snapshots when partitions are revoked (in seconds), and how many bytes can be
+written in that time."""
 
 _FOLDING_SECONDS: Final = 1.0
 """How long the service folds inputs before it commits."""
 
 _RESTORING_SECONDS: Final = 10.0
-"""After this time, the service polls before it begins the next restore."""
+"""If restores have taken this many seconds, the service polls before it begins the next one."""
 
 _RETRY_SECONDS: Final = 0.5
-"""Longest pause between two attempts to restore. It is short, as no service decides meanwhile."""
+"""The longest pause between two attempts to restore.
+
+It is short, as no requests are decided then.
+"""
 
 _TELLING_SECONDS: Final = 2.0
 """How often a long restore logs its progress."""
 
 _MADE_AT_ONCE: Final = 100
 _RECORDS_A_POOL: Final = 100
-"""How many of the pools that a restore kept as bytes a step makes. A step without inputs makes
-`_MADE_AT_ONCE`; any other step makes one pool for every `_RECORDS_A_POOL` inputs. A pool takes
-about 0.1 ms, as long as ten inputs."""
+"""A restore keeps pools as bytes, and each step makes objects of some of them.
+
+A step without inputs makes `_MADE_AT_ONCE` pools. Any other step makes one pool, and one more for
+every `_RECORDS_A_POOL` inputs. Making a pool takes about 0.1 ms, as long as ten inputs.
+"""
 
 _SWEEPING_SECONDS: Final = 30.0
 """How often to collect reference cycles of the client library.
@@ -60,17 +67,20 @@ hour.
 
 
 def calm_collector() -> None:
-    """Make the garbage collector run rarely, because the state is large and has no cycles."""
+    """Make the garbage collector run rarely.
+
+    The state is large, and has no reference cycles that the collector could free.
+    """
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
 
 
 class Service:
-    """Owns partitions of a log and decides their requests.
+    """Owns partitions of a log and decides the requests in them.
 
     `wall` returns the time in seconds since 1970, and `monotonic` is a clock for durations. The
-    loop calls `heartbeat` after every step, every part of a fold and every piece of a restore, so
-    that a watchdog sees progress. The loop reports to `probe` what it does.
+    loop calls `heartbeat` often, also within a long fold or restore, so that a watchdog sees
+    progress. It calls the methods of `probe` to report what it does.
     """
 
     def __init__(
@@ -104,13 +114,16 @@ class Service:
 
         The calls come on the loop's thread, in the order of the records. A subscriber should return
         at once. If the log's answer to a commit is lost, the commit may have happened although no
-        subscriber is called. A client that repeats its request then gets its answer.
+        subscriber is called. A client then gets its answer when it sends its request again.
         """
         self._subscribers.append(subscriber)
 
     @property
     def shards(self) -> dict[int, Shard]:
-        """The shards in memory, by partition. Other owned partitions still wait for a restore."""
+        """The shards in memory, by partition.
+
+        Owned partitions that are missing wait for a restore.
+        """
         return {partition.number: live.shard for partition, live in self._restored()}
 
     def _restored(self) -> Iterator[tuple[OwnedPartition, Restored]]:
@@ -122,7 +135,7 @@ class Service:
         return [n for n, partition in self._owned.items() if partition.restored is None]
 
     def _has_tried(self) -> bool:
-        """Tell whether there is a commit whose result is not known yet."""
+        """Tell whether the service tried a commit whose result is not known yet."""
         return any(partition.tried for partition in self._owned.values())
 
     # -- the loop -----------------------------------------------------------------------------
@@ -180,8 +193,8 @@ class Service:
         settings, missing = self._settings, self._to_restore()
         if missing and len(missing) == len(self._owned):
             # All shards were discarded after a failure. Their partitions may belong to another
-            # service by now, and a poll finds this out. The poll cannot skip inputs, because the
-            # restore sets the position of every partition again.
+            # service by now; the poll finds this out. The poll cannot skip inputs, because the
+            # restore sets the position of every partition.
             self.log.poll(0.0, 1)
         self._restore_some(self._to_restore())
         wait = 0.0 if self._to_restore() or any(self._unmade()) else settings.poll_seconds
@@ -189,7 +202,7 @@ class Service:
         now = round(self._wall() * 1000)
         if records:
             for partition in self._owned.values():
-                partition.prepared = False  # the announced loss did not happen
+                partition.prepared = False  # its loss was announced but did not happen
         folded = self._fold(records, now)
         if not records or self._monotonic() - self._ticked >= settings.tick_seconds:
             self._ticked = self._monotonic()
@@ -199,23 +212,23 @@ class Service:
         self._make_some(1 + len(records) // _RECORDS_A_POOL if records else _MADE_AT_ONCE)
 
     def _unmade(self) -> Iterator[tuple[OwnedPartition, Shard]]:
-        """Yield the shards in which a restore kept pools as bytes that are not made yet."""
+        """Yield the shards that still have pools as bytes since their restore, not as objects."""
         for partition, live in self._restored():
             if not live.shard.table.is_whole:
                 yield partition, live.shard
 
     def _make_some(self, most: int) -> None:
-        """Make about `most` of the pools that a restore kept as bytes."""
+        """Make objects of about `most` of the pools that a restore kept as bytes."""
         unmade = list(self._unmade())
         for partition, shard in unmade:
             partition.make_some(shard, 1 + most // len(unmade))
 
     def _fold(self, records: Sequence[Record], now: int) -> list[Record]:
-        """Fold records part by part; return those that are not committed yet.
+        """Fold records part by part; return the records whose decisions are not committed yet.
 
         The watchdog gets a heartbeat after every part. If folding takes long, the service commits
-        what it has folded so far. It can do this between any two parts, because the shards know
-        their offsets.
+        what it has folded so far. It can do so after any part, because each shard knows up to which
+        offsets it has folded.
         """
         # After a failure, send nothing ahead: folding may have taken longer than the log's timeout.
         ahead = not self._has_tried()
@@ -225,7 +238,7 @@ class Service:
         for number, some in groupby(sorted(records, key=_partition), _partition):
             partition = self._owned.get(number)
             if partition is None or partition.restored is None:
-                continue  # no shard in memory; its restore will read these records again
+                continue  # the shard is not in memory; its restore will read these records again
             shard = partition.restored.shard
             for part in parts_of(some, self._settings.ahead_records):
                 shard.fold(part, now)
@@ -246,9 +259,9 @@ class Service:
         self.log.send_ahead(outgoing)
 
     def _tick(self, now: int, records: Sequence[Record]) -> None:
-        """Let time pass in the partitions whose inputs are read to the end.
+        """Let time pass in the partitions whose inputs have been read to the end.
 
-        In the other partitions, rewards that came in time may still be unread.
+        In the other partitions, rewards that came before their timeout may still be unread.
         """
         if self._ticked - self._swept >= _SWEEPING_SECONDS:
             self._swept = self._ticked
@@ -262,10 +275,10 @@ class Service:
                 shard.tick(now)
 
     def drain(self, seconds: float = inf) -> None:
-        """Write a snapshot of every shard, so that the next start has nothing to replay.
+        """Write a snapshot of every shard, so that the next start has no journal entries to replay.
 
-        After `seconds`, no further commit begins. If a snapshot is left out, the next owner has
-        more entries to replay.
+        After `seconds`, no further commit begins. Then some snapshots may be missing, and the next
+        owner has more entries to replay.
         """
         deadline = self._monotonic() + seconds
         try:
@@ -281,7 +294,7 @@ class Service:
             self._discard()
 
     def _discard(self) -> None:
-        """Discard the shards, because they may have changes that are in no journal."""
+        """Discard the shards in memory, because they may have changes that are in no journal."""
         self._sent_ahead.clear()
         for partition in self._owned.values():
             partition.restored = None
@@ -329,7 +342,7 @@ class Service:
                 live.snapshots.committed(placed[first : first + count], now)
             self._probe.committed(self._monotonic() - began)
             self._tell_subscribers(outgoing)
-            if not whole:  # not in a drain: during a rebalance, only a commit is allowed
+            if not whole:  # a drain may run in a rebalance, when only commits are allowed
                 self._trim()
 
     def _tell_subscribers(self, outgoing: list[Outgoing]) -> None:
@@ -353,7 +366,7 @@ class Service:
                 try:
                     self.log.trim_journal(partition.number, before)
                 except LogUnavailable as error:
-                    # This only costs space. The next snapshot tries again.
+                    # This only costs space. After the next snapshot, the trim is tried again.
                     logger.warning("journal %d was not trimmed: %s", partition.number, error)
 
     # -- ownership ----------------------------------------------------------------------------
@@ -366,12 +379,12 @@ class Service:
         self._restore_some(partitions)
 
     def losing(self, partitions: Sequence[int]) -> None:
-        """Commit and write snapshots, because these partitions may be lost soon."""
+        """Prepare for the loss of these partitions: write snapshots for the next owner."""
         for number in partitions:
             if number in self._owned:
                 self._owned[number].prepared = True
         # Between two polls everything is committed, so only snapshots are left to write. The whole
-        # group waits meanwhile, so skip the snapshots if they would take long.
+        # group waits for this method, so skip the snapshots if they would take long.
         if sum(live.snapshots.bytes for _, live in self._restored()) <= _QUICK_BYTES:
             self.drain(_LOSING_SECONDS)
 
@@ -384,10 +397,11 @@ class Service:
             partition.prepared = False
 
     def _restore_some(self, partitions: Collection[int]) -> None:
-        """Restore partitions for a while. The steps that follow restore the rest.
+        """Restore partitions for a limited time. The next steps restore the rest.
 
-        Each step polls, because a group evicts a member that does not poll. If this member were
-        evicted, the next owner would get all its partitions at once, and be evicted as well.
+        The time is limited because every step must poll: the group evicts a member that does not
+        poll. If this member were evicted, the next owner would get all its partitions at once, and
+        would be evicted as well.
         """
         began = self._monotonic()
         for partition in sorted(partitions):
@@ -410,9 +424,12 @@ class Service:
         )
 
     def _telling(self, partition: int) -> Progress:
-        """Return a function that reports how far the restore of a partition has come.
+        """Return a function that a restore calls with its progress.
 
-        The function also keeps the log's intake open during the restore.
+        The function logs and reports it.
+
+        The function also makes the records in the log's intake durable, so that clients need not
+        wait for the restore.
         """
         told = self._monotonic()
 

@@ -21,36 +21,37 @@ _topic = itemgetter(0)
 
 
 class Restored(NamedTuple):
-    """A partition's state in memory."""
+    """A partition's shard in memory, and the writer of its snapshots."""
 
     shard: Shard
     snapshots: Snapshots
 
     def take_tally(self) -> Tally:
-        """Return the shard's counts since the last call, and let it count from 0 again."""
+        """Return what the shard counted since the last call, and let it count from 0 again."""
         tally, self.shard.tally = self.shard.tally, Tally()
         return tally
 
 
 @dataclass(slots=True)
 class OwnedPartition:
-    """A partition from when it is gained until it is lost.
+    """A partition, from the time when the service gains it until it loses it.
 
     Attributes
     ----------
     restored
-        The state; None until it is restored, and again after a failure.
+        The shard in memory; None before it is restored, and after a failure until it is restored
+        again.
     prepared
-        Whether the log has announced that the partition may be lost. Everything is committed when
-        it does so.
+        Whether the log has announced that the partition may be lost, after everything in it was
+        committed.
     tried
-        By topic, the position after a commit whose result is not known. An entry stays until a
-        commit up to this position is known to have happened.
+        For each topic, the position after a commit whose result is not known. An entry is removed
+        when it is known that a commit up to this position happened.
     doubted
-        The input offsets that the journal gave at the last restore, if they were not the offsets
-        that the log had as committed. A second restore compares them with its own.
+        The input offsets in the journal at the last restore, if the log had other offsets as
+        committed; otherwise None. The next restore compares them with the offsets that it finds.
     reported
-        How many damaged pools were reported in the program's messages.
+        How many damaged pools were reported in the log of the program.
     """
 
     number: int
@@ -61,7 +62,10 @@ class OwnedPartition:
     reported: int = 0
 
     def restore(self, log: Log, settings: ServiceSettings, progress: Progress) -> Shard:
-        """Restore the state from the journal, and read on from its positions; return the shard."""
+        """Restore and return the shard.
+
+        The log then reads its inputs from the shard's offsets on.
+        """
         try:
             shard, snapshots = restore(
                 log,
@@ -72,7 +76,8 @@ class OwnedPartition:
                 progress=progress,
             )
         except OffsetGone as error:
-            # A new owner trimmed the journal while we read it. The next poll says that we lost it.
+            # A new owner trimmed the journal while we read it. The next poll says that we lost the
+            # partition.
             raise LogUnavailable(
                 f"partition {self.number}: another instance trimmed the journal: {error}"
             ) from error
@@ -103,14 +108,18 @@ class OwnedPartition:
         self.reported = len(table.damaged)
 
     def _check_offsets(self, log: Log, shard: Shard) -> None:
-        """Refuse to serve if a user changed the committed offsets, so that the journal differs."""
+        """Refuse to serve if somebody changed the log's committed offsets by hand.
+
+        These then differ from the offsets in the journal.
+        """
         said = log.committed(self.number).offsets
         wrong = {t: said[t] for t in INPUTS if t in said and said[t] != shard.offsets[t]}
         if not wrong:
             return
         if self.doubted != shard.offsets:
-            # A new owner may commit while we look, which changes both. If the journal's offsets are
-            # still the same at a second look, a user changed the committed offsets by hand.
+            # The two may also differ because a new owner commits while we look. If the journal's
+            # offsets are still the same at a second look, somebody changed the committed offsets by
+            # hand.
             self.doubted = dict(shard.offsets)
             raise LogUnavailable(
                 f"partition {self.number}: the log's committed offsets {wrong} are not the "
@@ -134,7 +143,7 @@ class OwnedPartition:
         self.tried |= shard.offsets
 
     def forget_tried(self) -> None:
-        """Forget the attempts up to the shard's offsets, because these are committed."""
+        """Forget the tried commits up to the shard's offsets, which are known to be committed."""
         if self.restored is not None:
             offsets = self.restored.shard.offsets
             self.tried = {topic: to for topic, to in self.tried.items() if offsets[topic] < to}

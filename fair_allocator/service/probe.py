@@ -1,4 +1,7 @@
-"""What the loop reports to a watcher, such as metrics. It reports per step, never per record."""
+"""What the loop of the service reports to a watcher, such as the metrics.
+
+It reports at most a few times in each step, and never for each record.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -8,20 +11,20 @@ from fair_allocator.shard.settings import Tally
 
 
 class Probe:
-    """Receives every report and does nothing; a watcher overrides the methods it needs.
+    """Receives every report and does nothing. A watcher overrides the methods it needs.
 
     The loop calls these methods on its own thread. They must not raise. The arguments belong to
     the loop: read them only during the call.
     """
 
     def owned(self, kind: str, partitions: Sequence[int]) -> None:
-        """Hear that partitions were "gained", "revoked" (after a commit) or "lost"."""
+        """Learn that partitions were "gained", "revoked" (after a commit) or "lost"."""
 
     def restoring(self, progress: str) -> None:
-        """Hear that a restore begins, and later how far it is, in words."""
+        """Learn that a restore begins, and later how far it has come, in words."""
 
     def restored(self, seconds: float) -> None:
-        """Hear how long the restore of a shard took."""
+        """Learn how long the restore of a shard took."""
 
     def ticked(
         self,
@@ -30,19 +33,19 @@ class Probe:
         behind: Mapping[tuple[str, int], int],
         shards: Mapping[int, Shard],
     ) -> None:
-        """Hear how many inputs are still unread after `records`; `now` is the time in ms."""
+        """Learn how many inputs are still unread after `records`; `now` is the time in ms."""
 
     def committed(self, seconds: float) -> None:
-        """Hear how long a successful transaction took."""
+        """Learn how long a successful transaction took."""
 
     def counted(self, tally: Tally) -> None:
-        """Receive the counts of a shard for the commit that just happened."""
+        """Receive what a shard counted for the commit that just happened."""
 
     def decided(self, records: Sequence[Record]) -> None:
-        """Hear that the decisions on these records are durable."""
+        """Learn that the decisions on these records are durable."""
 
     def failed(self, error: Exception) -> None:
-        """Hear why a step or the last snapshot failed. The loop discards the shards."""
+        """Learn why a step or the last snapshot failed. The loop then discards the shards."""
 
     def stepped(
         self,
@@ -50,4 +53,4 @@ class Probe:
         shards: Mapping[int, Shard],
         snapshots: Mapping[int, Snapshots],
     ) -> None:
-        """Hear that a step is over; everything in the shards is committed."""
+        """Learn that a step is over; everything in the shards is committed."""

@@ -1,4 +1,4 @@
-"""The settings of the loop."""
+"""The settings of the service's loop."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from fair_allocator.shard import ShardSettings
 
 @dataclass(frozen=True, slots=True)
 class FilePool:
-    """A pool of the configuration file: its settings, and the fingerprint of their content."""
+    """A pool of the configuration file: its settings, and a hash by which a change is noticed."""
 
     settings: Mapping[str, Any]
     fingerprint: str

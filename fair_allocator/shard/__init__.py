@@ -7,10 +7,10 @@ asked       a request as it was read, for deciding it later
 headers     which headers of a request are copied to its answers
 needs       expressions over the tags of arms
 kept        pools as bytes, in memory and in a snapshot
-pools       the pools of a shard: made, or kept as bytes
+pools       the pools of a shard: as objects, or kept as bytes
 table       everything that an operation can do to the pools; only operations change them
 operations  every kind of change of the state, one small class each
-journal     journal entries: the operations of each commit, chained by hashes
+journal     journal entries: each has the operations of a commit; hashes chain the entries
 commits     collects the changes of the next commit, and applies journal entries
 deciding    decides requests: at once, after a wait, or again
 noted       the decisions of watched pools, for people

@@ -1,4 +1,8 @@
-"""A request as it was read: what it asks for, and the record for its dead letter."""
+"""Requests that a shard keeps because they wait, or may have to be decided again.
+
+The whole record is kept, because the request may become a dead letter, which has the record's
+bytes.
+"""
 
 from typing import Any, Final
 
@@ -17,7 +21,7 @@ _KEPT: Final = frozenset(("request_id", "pool", "eligible", "needs", "slots"))
 
 @mypyc_attr(acyclic=True)
 class Asked:
-    """A request that waits, or that may have to be decided again.
+    """A request as it was read: the fields of its record, and what it asks for.
 
     Attributes
     ----------
@@ -26,7 +30,7 @@ class Asked:
     headers
         The headers that are copied to the answers.
     event
-        The fields of the request that a decision looks at.
+        The fields of the request that a decision needs.
     """
 
     __slots__ = ("event", "headers", "key", "offset", "timestamp", "value")
@@ -60,7 +64,7 @@ class Asked:
     def footprint(self) -> int:
         """About how many bytes the request takes in memory.
 
-        A text in memory takes up to five times the bytes of its UTF-8.
+        A text in memory may take five times as many bytes as its UTF-8 form.
         """
         taken = ASKED_BYTES + 6 * len(self.value) + 70 * len(self.event.get("eligible") or ())
         for name, value in self.headers:
@@ -112,7 +116,7 @@ class Waiter:
     asked
         The request.
     instead_of
-        The arm that another arm has to replace; "" if the request was not decided yet.
+        The arm that has to be replaced by another arm; "" if the request was not decided yet.
     since
         The shard's time when the request began to wait.
     """
@@ -126,5 +130,5 @@ class Waiter:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The key of this entry among the requests that wait in the pool."""
+        """The key of this entry among the pool's waiting requests: (request id, `instead_of`)."""
         return self.asked.request_id, self.instead_of

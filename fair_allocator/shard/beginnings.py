@@ -1,4 +1,4 @@
-"""What new pools begin with, read once for all pools with the same settings."""
+"""Read the settings of new pools, only once for all pools with the same settings."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,12 +18,13 @@ _KEPT: Final[dict[str, Beginning]] = {}
 
 
 def beginning_of(settings: Mapping[str, Any]) -> Beginning:
-    """Return what a new pool with these settings begins with.
+    """Return the checked settings of a new pool, ready to make pools from (see `core.Beginning`).
 
-    Small pools share it, because there may be many pools of one template.
+    Small pools with equal settings share the object, because there may be many pools of one
+    template.
     """
     arms, tolerance, rule, *others = chosen = [settings.get(name) for name in _SETTINGS]
-    # By their text, because 1 and 1.0 are equal, but are written differently.
+    # The key is the text of the settings, because 1 and 1.0 are equal but are written differently.
     key = repr(chosen)
     beginning = _KEPT.get(key)
     if beginning is None:

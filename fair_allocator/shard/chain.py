@@ -1,4 +1,4 @@
-"""The hash chain over the assignments topic of a partition, which makes a forgery evident.
+"""The hash chain over the assignments topic of a partition. It shows if a record was forged.
 
 Records are numbered from 0 and hashed in blocks of four. The chain begins with 32 zero bytes. After
 each block, its new value is the SHA-256 of its old value, followed by the values of the block's
@@ -6,11 +6,12 @@ records, which are joined by line feeds. A value longer than 1,000 bytes is repl
 SHA-256, in hex. The chain covers values as they were first published, without the mark
 `redelivered`.
 
-Record 0 is a checkpoint, and so is every 256th record after it. A checkpoint states the chain over
-all records before it. So a reader can begin at any checkpoint, and check the records up to the next
-one. The places of checkpoints depend only on the number of records. So the same decisions give the
-same checkpoints, even after crashes. If a release without a chain began the log, the chain begins
-with the first record that a newer release wrote.
+Record 0 is a checkpoint, and so is every 256th record after it. A checkpoint is a record with the
+value of the chain over all records before it. So a reader can begin at any checkpoint, and check
+the records up to the next checkpoint. Where the checkpoints are depends only on the number of
+records. So the same decisions give the same checkpoints, even after crashes. If the first records
+of a log were written by a release without a chain, the chain begins with the first record of a
+newer release.
 """
 
 from hashlib import sha256
@@ -48,7 +49,10 @@ class Chain:
         self._block: list[bytes] = []
 
     def extend(self, records: list[Outgoing]) -> list[Outgoing]:
-        """Add outgoing records; return them with the checkpoints that belong between them."""
+        """Add outgoing records to the chain.
+
+        Return them with the checkpoints that come between them.
+        """
         values = [
             value if len(value) <= LONG else to_bytes(sha256(value).hexdigest())
             for topic, _, _, value, _ in records
@@ -73,7 +77,7 @@ class Chain:
         return extended
 
     def _before_next(self) -> int:
-        """Return how many more records fit before the next checkpoint."""
+        """Return how many records may still be written before the next checkpoint."""
         return -self.records % CHECKPOINT_EVERY
 
     def _checkpoint(self) -> Outgoing:

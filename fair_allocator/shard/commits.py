@@ -1,4 +1,8 @@
-"""Collects a shard's changes for the next commit, and restores its state from journal entries."""
+"""Collect a shard's changes for the next commit, and apply journal entries in a restore.
+
+A *journal entry* has the operations of one commit. A *bucket* is a group of pools that a snapshot
+writes together.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,7 +39,10 @@ class Commits:
         self.tally = Tally()
         self._begun = False
         self._held: tuple[int, Mapping[str, int]] | None = None
-        """The latest time of inputs below some offsets (see `hold_back`). Not part of the state."""
+        """The latest time at which inputs below some offsets count (see `hold_back`).
+
+        Not part of the state.
+        """
         self._outbox = Outbox(partition, self.offsets)
         self.published = self._outbox.chain
         self._journaled = 0
@@ -48,17 +55,17 @@ class Commits:
         )
 
     def _do(self, name: str, operation: Operation) -> object:
-        """Apply an operation to a pool and note it for the journal."""
+        """Apply an operation to a pool, and add it to the next journal entry."""
         result = operation.apply(self.table, name)
         self._draft.note(name, operation)
         return result
 
     def take_published(self) -> list[Outgoing]:
-        """Return the output records since the last call, to be sent before the commit."""
+        """Return the output records made since the last call, to be sent ahead of the commit."""
         return self._outbox.take()
 
     def cut(self) -> list[Outgoing]:
-        """Return the records of this commit, with the journal entry last. Begin the next entry."""
+        """Return the records of this commit, the journal entry last; begin the next entry."""
         draft = self._draft
         if not (draft or self._begun):
             return []
@@ -74,7 +81,7 @@ class Commits:
     # -- restoring ----------------------------------------------------------------------------
 
     def begin_at(self, offsets: Mapping[str, int]) -> None:
-        """Begin at these offsets, because no service has read the inputs yet.
+        """Begin to read the inputs at these offsets, in a partition that no service has read yet.
 
         The next journal entry records these offsets.
         """
@@ -92,7 +99,7 @@ class Commits:
         buckets: int,
         published: list[Any] | None = None,
     ) -> None:
-        """Start from the values of a snapshot, whose pools are already in the table."""
+        """Set the values that a snapshot has besides the pools, which are already in the table."""
         if published is not None:
             self._take_published(published)
         self.seq, self.chain, self.writer = seq, chain, writer + 1
@@ -107,7 +114,8 @@ class Commits:
     def apply(self, entry: Entry, chain: str, covered: Mapping[int, int]) -> None:
         """Apply a journal entry.
 
-        `covered` has for each bucket the last entry whose changes the bucket already includes.
+        `covered` has, for each bucket, the number of the last entry whose changes the bucket
+        already includes. Changes up to that entry are skipped.
         """
         table, pools = self.table, entry.pools
         table.clock = entry.clock
@@ -133,12 +141,12 @@ class Commits:
         self._begin()
 
     def _take_published(self, state: list[Any]) -> None:
-        """Continue the chain over the published records from a state in the journal."""
+        """Continue the chain over the published records from its state in the journal."""
         self.published.restore(state)
         self._journaled = self.published.records
 
     def canonical(self) -> bytes:
-        """Return the whole state as canonical bytes, without caches."""
+        """Return the whole state without caches, as bytes that are equal for equal states."""
         table = self.table
         published = self.published.state()
         head = [self.seq, table.clock, self.offsets, sorted(table.applied.items()), published]

@@ -1,4 +1,8 @@
-"""Makes and changes pools: by controls, by the configuration file, and on demand."""
+"""Make and change pools: by controls, by the configuration file, and on demand.
+
+A pool is made *on demand*, from a template, when a request names a pool that does not exist. A
+pool's *standing* is the quota, entitlement and pulls of its arms.
+"""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Final
@@ -36,7 +40,11 @@ class Controlling(Deciding):
     # -- whole pools --------------------------------------------------------------------------
 
     def take_up(self, name: str, settings: Mapping[str, Any], fingerprint: str) -> None:
-        """Make or change a pool as the configuration file says, unless that was already done."""
+        """Make or change a pool as the configuration file says, unless this was already done.
+
+        `fingerprint` is a hash of the settings in the file. The shard remembers the last one that
+        it applied.
+        """
         if self.table.applied.get(name) != fingerprint:
             try:
                 self._configure(name, settings)
@@ -77,7 +85,7 @@ class Controlling(Deciding):
         return hosted
 
     def _changes_every_arm(self, name: str, given: Mapping[str, Any]) -> bool:
-        """Tell whether a change makes it necessary to publish the standing of every arm."""
+        """Tell whether the standing of every arm must be published after a change."""
         hosted = self.table.hosted(name)
         decisive = {key: given[key] for key in _FOR_EVERY_ARM if key in given}
         return hosted is None or (bool(decisive) and not is_set_to(hosted.pool, decisive))
@@ -109,7 +117,7 @@ class Controlling(Deciding):
         )
 
     def _on_demand(self, name: str, request_bytes: int) -> HostedPool:
-        """Make a pool from the template for a request of this size, which names a new pool."""
+        """Make a pool from the template, for a request of `request_bytes` bytes that names it."""
         if misrouted := self._is_misrouted(name, on_demand=True):
             raise Unusable(Refusal.UNKNOWN_POOL, misrouted)
         if self.settings.template is None:
@@ -129,7 +137,7 @@ class Controlling(Deciding):
         return self._from_template(name)
 
     def _renewed(self, hosted: HostedPool) -> HostedPool:
-        """Update a pool that was made on demand to the current template, if there is one."""
+        """Change a pool that was made on demand to the settings of the current template, if any."""
         return hosted if self.settings.template is None else self._from_template(hosted.pool.name)
 
     def _from_template(self, name: str) -> HostedPool:
@@ -180,7 +188,7 @@ class Controlling(Deciding):
         left: tuple[str, ...],
         uncapped: Collection[str],
     ) -> None:
-        """Publish what came into force with a change of a few arms."""
+        """Publish what came into force when a few arms were changed."""
         named = dict.fromkeys(touched)
         for epoch in hosted.epochs:
             named.update(dict.fromkeys(epoch.arms))
@@ -206,14 +214,14 @@ class Controlling(Deciding):
     # -- standing -----------------------------------------------------------------------------
 
     def _stand(self, hosted: HostedPool, position: int) -> None:
-        """Publish the standing of every arm, and note the position in the requests."""
+        """Publish the standing of every arm; store the position in the requests at that time."""
         self._outbox.standing(hosted.pool)
         self._do(hosted.pool.name, Stood(position))
 
     def _stand_again(self, hosted: HostedPool, position: int) -> None:
-        """Publish the standing of every arm from time to time, so that an audit can start there.
+        """Publish the standing of every arm if it is time again, so that an audit can start there.
 
-        With many arms, this happens less often.
+        The more arms a pool has, the less often this happens.
         """
         if position - hosted.stood >= 10 * hosted.pool.size:
             self._stand(hosted, position)

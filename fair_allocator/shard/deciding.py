@@ -1,4 +1,9 @@
-"""Decides requests: at once, after a wait, or again."""
+"""Decide requests: at once, after a wait, or again.
+
+A request waits if no arm can take it now. A request may be decided again if its arm declines, or
+gives no reward in time; another arm then replaces the first one. A *pick* is the assignment of one
+arm to a request.
+"""
 
 from fair_allocator.core.all_but import AllBut
 from fair_allocator.core.among import Among
@@ -24,7 +29,10 @@ class Deciding(Commits):
     # -- deciding -----------------------------------------------------------------------------
 
     def _propose(self, hosted: HostedPool, request: Request) -> Assignment:
-        """Return a pool's decision, or its earlier answer; raise `NobodyFree` if it is paused."""
+        """Return a pool's proposal for a request, or the earlier answer.
+
+        Raise `NobodyFree` if the pool is paused.
+        """
         pool = hosted.pool
         if hosted.hosting.paused and (request.instead_of or not pool.recall(request.request_id)):
             raise NobodyFree("the pool is paused")
@@ -39,10 +47,10 @@ class Deciding(Commits):
         late: bool = False,
         instead_of: str = "",
     ) -> None:
-        """Count a pool's proposal, note it, and publish it with the headers of its request.
+        """Count a pool's proposal, note it in the journal entry, and publish it with the headers.
 
-        Pass `asked` if the request may have to be decided again, or if it waited before. If it
-        waited, `late` is true.
+        Pass `asked` if the request may have to be decided again, or if it has waited. `late` says
+        whether it has waited. `instead_of` is the arm to replace, or "".
         """
         pool, more, request_id = hosted.pool, "", wire.quoted(made.request_id)
         offset = asked.offset if late and asked is not None else None
@@ -78,7 +86,7 @@ class Deciding(Commits):
     def _publish_with_epochs(
         self, hosted: HostedPool, request_id: str, made: Assignment, more: str, headers: Headers
     ) -> None:
-        """Publish a decision, with the epochs that came into force just before or after it."""
+        """Publish a decision, and before or after it the epochs that came into force then."""
         pool = hosted.pool
         for epoch in hosted.epochs:
             if epoch.round <= made.round:
@@ -90,7 +98,7 @@ class Deciding(Commits):
         hosted.forget_epochs()
 
     def _make_room(self, hosted: HostedPool, request_id: str) -> None:
-        """Expire the oldest assignments early, unless this request only gets an earlier answer."""
+        """Expire the oldest assignments if a pool has too many, unless the request is a repeat."""
         pool, before = hosted.pool, hosted.pool.open
         while pool.open >= self.settings.pending_per_pool and not pool.recall(request_id):
             oldest = hosted.oldest()
@@ -105,7 +113,7 @@ class Deciding(Commits):
     # -- waiting ------------------------------------------------------------------------------
 
     def _wait(self, hosted: HostedPool, asked: Asked, instead_of: str = "") -> None:
-        """Let a request wait, or refuse it if its pool does not allow that."""
+        """Let a request wait; refuse it if the pool lets none wait, or if too many wait already."""
         hosting, name = hosted.hosting, hosted.pool.name
         if hosting.when_busy == "refuse":
             if hosting.paused:
@@ -130,7 +138,8 @@ class Deciding(Commits):
             served = False
             for waiter in list(hosted.waiting.values()):
                 served = self._serve_one(hosted, waiter, freed) or served
-            # A decision raises the allowance of every arm with a cap, which may free other arms.
+            # A decision raises the allowance of every arm with a cap, so other arms may now be free
+            # to choose.
             if not served or not hosted.pool.caps:
                 return
             freed = None
@@ -154,15 +163,15 @@ class Deciding(Commits):
     def _give_up(
         self, hosted: HostedPool, asked: Asked, instead_of: str, refusal: Refusal, message: str
     ) -> None:
-        """Give up a request that cannot be decided, or cannot be decided again."""
+        """Give up a request that cannot be decided (again), and write its dead letter."""
         self._do(hosted.pool.name, GivenUp(asked.request_id, instead_of))
         self._bury(asked, refusal, message, instead_of)
 
     def _bury(self, asked: Asked, refusal: Refusal, message: str, instead_of: str = "") -> None:
         """Write the dead letter of a request that was read before.
 
-        The message names the arm that had to be replaced. So if a request has several dead letters,
-        they differ.
+        If an arm had to be replaced (`instead_of`), the message names it. So if a request gets
+        several dead letters, their messages differ.
         """
         self.tally.dead_letters[refusal] += 1
         if instead_of:
@@ -189,12 +198,12 @@ class Deciding(Commits):
     # -- time ---------------------------------------------------------------------------------
 
     def _advance(self, clock: int) -> None:
-        """Set the shard's time to `clock`; handle the assignments and requests whose time is up."""
+        """Set the shard's time to `clock`; handle the assignments and requests that time out."""
         self._draft.note_time(clock)
         self._react(self.table.elapse(clock))
 
     def _react(self, elapsed: Elapsed) -> None:
-        """Handle the requests whose time is up.
+        """Handle the assignments and waiting requests that timed out.
 
         Write dead letters for requests that waited too long. Decide requests again whose arms gave
         no reward in time. Then decide waiting requests that an arm can take now.
@@ -218,9 +227,9 @@ def _refusal_of(error: InvalidRequest) -> Refusal:
 
 
 def _names_of(pool: Pool, among: Among) -> tuple[list[str] | None, list[str]]:
-    """Return the names of a set's arms, or None if the set is given by the arms it leaves out.
+    """Return the names of the arms in `among`, or None if it is given by the arms left out.
 
-    In that case the second result has the names of the arms left out.
+    If the first result is None, the second result has the names of the arms left out.
     """
     names = pool.columns.names
     if among.named is not None:

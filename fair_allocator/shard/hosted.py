@@ -1,4 +1,9 @@
-"""A pool in a shard: with its settings, its open assignments and its waiting requests."""
+"""A pool in a shard, with its settings, its open assignments and its waiting requests.
+
+`core.Pool` knows no time. This module adds what depends on time: timeouts, waits and rates. A
+*bucket* is a group of pools that a snapshot writes together. A pool's *standing* is the quota,
+entitlement and pulls of its arms. Times are in milliseconds.
+"""
 
 from collections.abc import Container, Mapping
 from typing import Any, Final
@@ -38,13 +43,15 @@ class HostedPool:
     Attributes
     ----------
     bucket
-        The number of the pool's bucket. A snapshot writes whole buckets.
+        The number of the pool's bucket.
     scheduled
-        The time at which the shard looks at the pool next; None if it has no reason to.
+        The next time at which something in the pool times out, as the shard last computed it; None
+        if nothing will.
     stood
         The position in the requests at which the pool's standing was last published.
     open
-        The assignments that wait for their reward, oldest first. Some may already be closed.
+        The assignments that wait for their reward, oldest first. Assignments that no longer wait
+        may still be in it.
     waiting
         The requests that no arm can take now, in their order.
     asked
@@ -54,12 +61,13 @@ class HostedPool:
     pace
         The rate at which requests are taken; None if it is not limited.
     own_bytes, kept_bytes, counted
-        About how many bytes of memory are taken: by the pool itself, if it was made on demand; by
-        `waiting` and `asked`; and, of all these, how many `Memory` has counted.
+        Estimated bytes of memory. `own_bytes` is for the pool itself, 0 unless it was made on
+        demand. `kept_bytes` is for `waiting` and `asked`. `counted` is the part of the pool's
+        memory that `Memory` has counted so far.
     changed
-        Whether the table has noted for its watchers that this pool changed.
+        Whether the shard has already noted for its watchers that this pool changed.
     noted
-        The decisions since a watcher last looked at the pool; None while nobody watches it.
+        The decisions since a watcher last looked at the pool; None while no one watches it.
     """
 
     __slots__ = (
@@ -93,7 +101,8 @@ class HostedPool:
     def made(cls, name: str, settings: Mapping[str, Any], bucket: int) -> "HostedPool":
         """Make a new pool from the settings of a control or of the configuration file.
 
-        The pool does not collect its first epoch: the shard publishes the standing of a new pool.
+        The pool does not collect its first epoch, because the shard publishes the standing of a new
+        pool.
         """
         if settings.get("arms") is None:
             raise InvalidPool("a new pool needs arms; name them with their quotas in `arms`")
@@ -121,7 +130,7 @@ class HostedPool:
         self._retag(settings["tags"] or {} if "tags" in settings else self.tags)
 
     def set_arms(self, arms: Mapping[str, Mapping[str, Any]]) -> Change:
-        """Add or change some arms; the others stay as they are."""
+        """Add or change some arms. The other arms do not change."""
         pool = self.pool
         quotas: dict[str, Any] = dict(pool.quotas)
         caps: dict[str, Any] = dict(pool.caps)
@@ -181,23 +190,26 @@ class HostedPool:
         return collected_epochs(self.pool)
 
     def forget_epochs(self) -> None:
-        """Forget the epochs: they are published, or what is published includes them."""
+        """Forget the collected epochs.
+
+        Call this after they were published, alone or in a standing.
+        """
         collect_epochs(self.pool, [])
 
     # -- requests -----------------------------------------------------------------------------
 
     def request(self, event: dict[str, Any], instead_of: str = "") -> Request:
-        """Return the request of an event in the form that the pool takes."""
+        """Return the request in an event, in the form that the core's pool takes."""
         needs = event.get("needs")
         eligible: Any = event.get("eligible") if needs is None else self.who_meets(needs)
         return Request(event["request_id"], eligible, event.get("slots") or 1, instead_of)
 
     def knows(self, request_id: str) -> bool:
-        """Tell whether a request was answered, or waits."""
+        """Tell whether the pool has answered a request and remembers it, or lets it wait."""
         return self.pool.recall(request_id) is not None or (request_id, "") in self.waiting
 
     def who_meets(self, needs: str) -> Any:
-        """Return the arms that meet an expression over tags, in the form that the pool accepts."""
+        """Return the arms that meet an expression over tags, in the form that a pool takes."""
         tagging = self._tagging
         if tagging is None:
             tagging = self._tagging = object()
@@ -216,7 +228,7 @@ class HostedPool:
         return met
 
     def count(self, made: Assignment, clock: int) -> None:
-        """Begin to wait for the rewards of a decision that the pool has counted."""
+        """Begin to wait for the rewards of a decision that the core's pool has counted."""
         made.clock = clock
         self.open.append(made)
         for pick in made.others:
@@ -225,7 +237,7 @@ class HostedPool:
         self._tidy()
 
     def _tidy(self) -> None:
-        """Drop the closed assignments from `open` once they are more than half of it."""
+        """Drop from `open` what no longer waits, once that is more than half of it."""
         listed = self.open
         if len(listed) > 2 * self.pool.open + 64:
             self.open = [each for each in listed if each.later is None]
@@ -280,7 +292,7 @@ class HostedPool:
             self._let_go(pick.request_id)
 
     def give_up(self, request_id: str, instead_of: str) -> None:
-        """Forget a request that waited, or that no other arm can take."""
+        """Forget a request that waited, or one for which no other arm is left."""
         self.end_wait(request_id, instead_of)
         if instead_of:
             self.pool.give_up(request_id)
@@ -311,7 +323,7 @@ class HostedPool:
         self.kept_bytes += asked.footprint
 
     def _let_go(self, request_id: str) -> None:
-        """Forget a request that was kept for another decision, if no assignment of it is open."""
+        """Forget a request that was kept to be decided again, if it has no open assignment."""
         if request_id in self.asked and not self.pool.is_open(request_id):
             self.kept_bytes -= self.asked.pop(request_id).footprint
 
@@ -330,7 +342,7 @@ class HostedPool:
         return None if due == _NEVER else due
 
     def overdue(self, clock: int) -> Assignment | None:
-        """Return the oldest open assignment if its time is up by `clock`."""
+        """Return the oldest open assignment if it has timed out at the time `clock`, else None."""
         timeout = self.hosting.reward_timeout
         if timeout is None:
             return None
@@ -338,7 +350,7 @@ class HostedPool:
         return oldest if oldest is not None and oldest.clock + timeout <= clock else None
 
     def tired(self, clock: int) -> list[Waiter]:
-        """Return the requests that have waited for too long by `clock`."""
+        """Return the requests that have waited for too long at the time `clock`."""
         timeout = self.hosting.wait_timeout
         if timeout is None:
             return []
@@ -387,7 +399,7 @@ class HostedPool:
         check_open(state["clocks"], len(hosted.open))
         for assignment, clock in zip(hosted.open, state["clocks"], strict=True):
             assignment.clock = clock
-        if pool.requests == "any":  # an arm that replaces another was assigned later
+        if pool.requests == "any":  # an arm that replaced another one was assigned at a later time
             hosted.open.sort(key=_round)
         hosted._retag(state.get("tags", {}))
         if hosted.pace is not None and "pace" in state:

@@ -13,7 +13,7 @@ NULLABLE: Final = frozenset(
         *("rate", "burst"),
     )
 )
-"""Settings of a pool for which None is a value, different from leaving the setting out."""
+"""Settings for which None has a meaning of its own: it removes the setting."""
 
 _SET: Final = (
     *("reward_timeout", "default_reward", "when_busy", "wait_timeout", "reassign"),
@@ -35,7 +35,7 @@ class Hosting:
     default_reward
         The reward that is counted at the timeout; None means that nothing is counted.
     on_demand
-        Whether the pool was made from the template and was not configured otherwise since.
+        Whether the pool was made from the template, and no control or file has configured it since.
     fingerprint
         For a pool on demand: the fingerprint of the template that last made or changed it.
     paused
@@ -67,12 +67,15 @@ class Hosting:
         changes = {name: settings[name] for name in _SET if name in settings}
         for name in _TIMES:
             if (seconds := changes.get(name)) is not None:
-                # At least 1 ms: a timeout of 0 would be due at once, and again in a restore.
+                # Use at least 1 ms: a timeout of 0 would be due at once, and again in a restore.
                 changes[name] = max(1, round(min(seconds, LONGEST_SECONDS) * 1000))
         return replace(self, **changes)
 
     def state(self) -> dict[str, Any]:
-        """Return the settings as plain data. Settings newer than 0.1 are left out if not set."""
+        """Return the settings as plain data.
+
+        Settings that 0.1 did not have are left out if not set.
+        """
         state: dict[str, Any] = {
             "reward_timeout": self.reward_timeout,
             "default_reward": self.default_reward,

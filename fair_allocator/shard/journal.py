@@ -1,8 +1,9 @@
-"""The journal of a shard: one entry per commit, chained by hashes.
+"""The journal of a shard: one entry for each commit. A chain of hashes links the entries.
 
-An entry is ``chain seq body``, where `seq` is the entry's number. The body is JSON. The chain is a
-hash over the previous entry's chain, the number and the body. A missing entry, an entry by a second
-writer or a flipped bit breaks the chain. Then a restore refuses the journal.
+An entry is ``chain seq body``, where `seq` is the entry's number. The body is JSON. `chain` is a
+hash over the previous entry's `chain`, the number and the body. If an entry is missing, if a second
+service wrote an entry, or if a bit has flipped, a hash does not match. Then a restore refuses the
+journal.
 
 A body has the operations of the commit, in order (see `operations`).
 """
@@ -55,18 +56,20 @@ class Entry:
     Attributes
     ----------
     seq, writer
-        The number of the entry, from 1 on, and the number of its writer. Every restore begins a new
-        writer, with a higher number.
+        The number of the entry, from 1 on, and the number of its writer. After every restore, the
+        shard writes with a higher number.
     clock
         The shard's time before the first operation.
     offsets
         The next offset of each input topic, after the last operation.
     runs
-        Which inputs were folded, in order. A run is ``[topic, first offset, last offset]``.
+        Which inputs were folded (applied), in order. A run is ``[topic, first offset, last
+        offset]``.
     partitions
         How many partitions the log had; 0 if the entry does not say.
     published
-        The chain over the assignments topic after the commit; None if it published nothing there.
+        The state of the chain over the assignments topic after the commit; None if the commit
+        published nothing there.
     version
         The version of the entry's format.
     """
@@ -84,9 +87,10 @@ class Entry:
 
 
 class Draft:
-    """The entry of the next commit. Its operations are encoded as JSON when they are noted.
+    """The entry of the next commit, while it is written. `note` encodes each operation as JSON.
 
-    `offsets` is the shard's own dictionary. It is read when the entry is encoded.
+    `offsets` is the shard's own dictionary: the entry gets the offsets that it has when `encode` is
+    called.
     """
 
     __slots__ = ("_head", "_offsets", "_partitions", "_places", "_runs", "ops", "seq", "topic")
@@ -108,7 +112,7 @@ class Draft:
         return bool(self._runs or self.ops)
 
     def begin_run(self, topic: str, offset: int) -> None:
-        """Note that the next folded records are of another topic."""
+        """Note that a run of another topic begins, with the record at `offset`."""
         self._end_run()
         self.topic = topic
         self._runs.append([topic, offset])
@@ -130,7 +134,7 @@ class Draft:
         self.ops.append(f'["t",{clock}]')
 
     def encode(self, previous: str, published: list[Any] | None = None) -> tuple[bytes, str]:
-        """Return the value of the entry's record, and the chain up to this entry."""
+        """Return the value of the entry's record, and the chain including this entry."""
         self._end_run()
         folded = to_json([*self._head, self._offsets, self._runs, list(self._places)])
         text = f"{folded[:-1]},[{','.join(self.ops)}],{self._partitions},{to_json(published)}]"
@@ -152,7 +156,7 @@ def _chain(previous: str, seq: int, body: bytes) -> str:
 
 
 def sequence_of(value: bytes) -> int:
-    """Return an entry's number without reading its body; 0 if it has none."""
+    """Return an entry's number without reading its body; 0 if there is no number."""
     number = value.split(b" ", 2)[1:2]
     return int(number[0]) if number and number[0].isdigit() else 0
 
@@ -160,9 +164,9 @@ def sequence_of(value: bytes) -> int:
 def decode_chain(
     values: Iterable[tuple[int, bytes]], seq: int, chain: str, partition: int
 ) -> Iterable[tuple[Entry, str]]:
-    """Yield the entries after number `seq`, each with the chain up to it.
+    """Yield the entries after number `seq`, each with the chain including it.
 
-    `chain` is the chain up to entry `seq`.
+    `chain` is the chain including entry `seq`.
 
     Raises
     ------
@@ -192,7 +196,7 @@ def decode_chain(
 
 
 def _read(body: bytes) -> Any:
-    """Return the JSON of a body. A body may have lone surrogates, which only `json` can read."""
+    """Return the parsed JSON of a body. It may have lone surrogates, which only `json` can read."""
     try:
         return from_json(body)
     except ValueError:

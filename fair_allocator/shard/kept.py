@@ -1,9 +1,10 @@
-"""Pools that are kept as bytes until they are needed, in memory and in a snapshot.
+"""Pools that are kept as bytes until they are needed: the form of these bytes.
 
-A pool is kept as the JSON of its state. If the pool was retired because it was idle, the JSON is
-compressed. A bucket of a snapshot begins with one line, its *index*: a JSON list with a `Row` for
-each pool. After the line come the bytes of the pools, in the same order. So a restore reads what it
-must know of each pool from the index, without reading the states.
+The bytes are the JSON of the pool's state. If the pool was *retired* because it was idle, they are
+compressed. A *bucket* is a group of pools that a snapshot writes together. It begins with one line,
+its *index*: a JSON list with a `Row` for each pool. After the line come the bytes of the pools, in
+the same order. So a restore learns from the index what it must know of each pool, without reading
+the states.
 """
 
 import json
@@ -22,7 +23,7 @@ _JSON: Final = b"{"
 
 
 class Row(NamedTuple):
-    """What an index says of a pool.
+    """What the index of a bucket says about a pool.
 
     Attributes
     ----------
@@ -48,7 +49,7 @@ def packed(state: bytes) -> bytes:
 
 
 def is_packed(data: bytes) -> bool:
-    """Tell whether these bytes are compressed, so the pool was retired."""
+    """Tell whether these bytes are compressed, which means that the pool was retired."""
     return not data.startswith(_JSON)
 
 
@@ -58,7 +59,7 @@ def state_of(data: bytes) -> bytes:
 
 
 def write_bucket(pools: Iterable[tuple[Row, bytes]]) -> bytes:
-    """Return a bucket of a snapshot."""
+    """Return a bucket of a snapshot: its index, then the bytes of its pools."""
     rows, states = zip(*pools, strict=True)
     return to_bytes(to_json(rows)) + b"\n" + b"".join(states)
 

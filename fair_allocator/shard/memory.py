@@ -1,14 +1,16 @@
-"""The memory that requests take in a shard, in estimated bytes, and how much more they may take.
+"""Limit the memory that requests take in a shard, in estimated bytes.
 
-The senders of requests decide how many requests are open, wait or are remembered, how long their
-ids are, and which pools are made on demand. So all of this is counted. Pools that an operator
-configures are not counted; only their requests are.
+The senders of requests determine how many requests are open, wait or are remembered, how long their
+ids are, and which pools are made on demand (from a template, when a request names a new pool). So
+the memory of all these is counted. Of a pool that an operator configures, only the requests are
+counted, and not the pool itself.
 
 The pools share the limit by a known rule for shared buffers, the dynamic threshold: a pool may take
-at most as many bytes as are still free. So one pool alone takes at most one half of the limit. If n
-pools take all they can, they and the free part are n + 1 equal parts. Pools made on demand share
-three quarters of the limit by the same rule. Without their requests, they take at most one half of
-the limit: no new one is made if these pools would then take more than twice as much as is free.
+at most as many bytes as are still free. So one pool alone takes at most half of the limit. If n
+pools take all they can, each of them takes 1/(n + 1) of the limit, and the same amount is free.
+Pools made on demand share three quarters of the limit by the same rule. Without their requests,
+these pools take at most half of the limit: no new pool is made on demand if they would then take
+more than twice as many bytes as are free for them.
 
 The sums depend only on the state, with one exception: a retired pool counts with its compressed
 bytes.
@@ -31,12 +33,12 @@ MOST_A_BYTE: Final = 34
 
 
 class Memory:
-    """About how many bytes the requests of a shard take.
+    """Estimates how many bytes the requests of a shard take, and how many more they may take.
 
     Attributes
     ----------
     limit
-        How many bytes they may take.
+        How many bytes they may take in all.
     taken
         How many bytes are taken in all pools.
     on_demand
@@ -55,12 +57,12 @@ class Memory:
         self.pools = 0
 
     def add(self, hosted: HostedPool) -> None:
-        """Count a pool that was loaded, made or changed."""
+        """Count the memory of a pool that was loaded, made or changed."""
         self.recognise(hosted)
         self.add_kept(hosted.counted - hosted.own_bytes, hosted.own_bytes)
 
     def drop(self, hosted: HostedPool) -> None:
-        """Stop counting a pool."""
+        """Stop counting the memory of a pool."""
         self.taken -= hosted.counted
         if hosted.own_bytes:
             self.on_demand -= hosted.counted
@@ -68,7 +70,7 @@ class Memory:
         hosted.counted = 0
 
     def follow(self, hosted: HostedPool) -> None:
-        """Count the changes in a pool since it was last counted."""
+        """Update the sums after a change in a pool."""
         now = hosted.pool.footprint + hosted.kept_bytes + hosted.own_bytes
         more = now - hosted.counted
         self.taken += more
@@ -84,7 +86,10 @@ class Memory:
             self.pools += own
 
     def recognise(self, hosted: HostedPool) -> None:
-        """Set the counts of a pool that was just made; `add_kept` has already added them."""
+        """Set `counted` of a pool that was just made from its bytes.
+
+        `add_kept` has already counted the pool.
+        """
         hosted.own_bytes = pool_bytes(hosted.pool.size) if hosted.hosting.on_demand else 0
         hosted.counted = hosted.pool.footprint + hosted.kept_bytes + hosted.own_bytes
 
@@ -100,7 +105,7 @@ class Memory:
 
     def room_for_pool(self, arms: int) -> int:
         """Return how many bytes a request may take if a pool has to be made for it."""
-        # The bytes of the new pool are no longer free for its request.
+        # The bytes of the new pool are then no longer free for its request.
         return self._free_on_demand() - self.pools // 2 - 2 * pool_bytes(arms)
 
     def _free_on_demand(self) -> int:
@@ -108,15 +113,17 @@ class Memory:
 
 
 def most_bytes(value_bytes: int, slots: int) -> int:
-    """Return the most bytes that a request takes, by the length of its value and its slots."""
+    """Return the most bytes that a request can take, from the length of its value and its slots."""
     return MOST_BYTES + MOST_A_BYTE * value_bytes + PICK_BYTES * (slots - 1)
 
 
 def easy_bytes(limit: int, record_bytes: int) -> int:
-    """Return how many bytes may be taken while there is surely room for any one request.
+    """Return a number of bytes: while at most this many are taken, any one request has room.
 
-    A pool may take what is free of three quarters of the limit, less what it has: `Memory.room`.
-    Both parts are at most what all take. Below this, the shard need not work it out.
+    A pool has room for what is free of three quarters of the limit, minus what it already takes
+    (see `Memory.room`). The part that is not free is at most what all pools take together, and so
+    is what the pool takes. So while `Memory.taken` is at most the result, the shard need not
+    compute the room of a pool.
     """
     return (limit - limit // 4 - most_bytes(record_bytes, MAX_SLOTS)) // 2
 

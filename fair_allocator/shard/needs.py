@@ -78,23 +78,26 @@ def who_meets(needs: str, arms: Sequence[str], tags: Mapping[str, Tags]) -> list
 
 
 class Remembered:
-    """The arms that met the latest expressions, for all pools; when it is full, it forgets all.
+    """Caches which arms met the latest expressions, for all pools. When it is full, it forgets all.
 
-    So clients that think up expressions cannot take more than `most` bytes.
+    So clients that send ever new expressions cannot make it take more than `most` bytes.
     """
 
     def __init__(self, most: int) -> None:
         self.taken = 0
-        """About how many bytes it takes."""
+        """About how many bytes the cache takes."""
         self._most = most
         self._met: dict[tuple[object, str], Any] = {}
 
     def get(self, tagging: object, needs: str) -> Any:
-        """Return what was put, None if it is forgotten; `tagging` stands for the tags of a pool."""
+        """Return what was put, or None if it is forgotten.
+
+        `tagging` identifies the tags of a pool.
+        """
         return self._met.get((tagging, needs))
 
     def put(self, tagging: object, needs: str, met: Any, count: int) -> None:
-        """Remember a value that holds `count` names."""
+        """Remember the value `met`, which has `count` names."""
         size = 400 + 4 * len(needs) + 8 * count
         if self.taken + size > self._most:
             self._met.clear()

@@ -1,7 +1,7 @@
-"""Decisions for people who watch a pool: what each arm was owed, and what was known of it.
+"""Notes on decisions, for people who watch a pool on the live page: how each arm stood then.
 
-Only a watched pool notes its decisions. It notes at most `MOST_NOTED` of them until the watcher
-looks at them. Any further decision costs only one comparison.
+Only a pool that is watched notes its decisions. Between two looks of the watcher it notes at most
+`MOST_NOTED` decisions. Each further decision costs only one comparison.
 """
 
 from typing import Final, NamedTuple
@@ -36,7 +36,7 @@ class Stood(NamedTuple):
 
 
 class NotedPick(NamedTuple):
-    """One arm of a decision. `stood` is None if the decision was made before the watch began."""
+    """One arm of a decision. `stood` is None if the pool was not watched at that time."""
 
     arm: str
     reason: Reason
@@ -45,7 +45,10 @@ class NotedPick(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """A decision. `time` is record time in ms; `among` is how many arms could take the request."""
+    """A decision.
+
+    `time` is in ms of record time; `among` is how many arms could take the request.
+    """
 
     request_id: str
     round: int

@@ -1,9 +1,10 @@
 """Every way in which the state of a shard changes, one small class each.
 
-A running shard makes an operation from an input, applies it, and notes it in the journal. A restore
-reads the operation from the journal and applies it in the same way. So a restored shard equals the
-running one at the same commit. In the journal, an operation is a JSON list: its letter, the index
-of its pool in the entry's list of pools, and its fields. One operation has no pool and no class:
+A running shard makes an operation from an input, applies it, and writes it to the journal. A
+restore reads the operation from the journal and applies it in the same way. So a restored shard
+equals the running shard as of the same commit. In the journal, an operation is a JSON list: a
+letter for its kind, the index of its pool in the entry's list of pools, and its fields. In the
+docstrings below, ``pool`` is this index. One operation has no pool and no class:
 
     ["t", clock]   time passed, and everything that was due by then was done
 """
@@ -35,11 +36,12 @@ class Operation:
 class Decided(Operation):
     """A request was decided.
 
-    In a pool with plain requests it is ``["a", pool, request, arm, epoch, forced, propensity]``. In
-    other pools it is ``["g", pool, request, epoch, picks, named, left out, asked, instead of]``,
-    and each pick is ``[arm, forced, propensity]``. Only the `named` arms could take the request. If
-    `named` is null, all present arms could, except those `left out`. `asked` is the request itself,
-    if it may be decided again.
+    In a pool with plain requests the list is ``["a", pool, request, arm, epoch, forced,
+    propensity]``. In other pools it is ``["g", pool, request, epoch, picks, named, left out, asked,
+    instead of]``, and each pick is ``[arm, forced, propensity]``. `named` are the arms that could
+    take the request. If `named` is null, all present arms could, except those in `left out`.
+    `asked` is the request as it was read, if it may be decided again. `instead of` is the arm that
+    was replaced, or "".
     """
 
     __slots__ = ("among", "asked", "instead_of", "left_out", "made", "named", "request_id")
@@ -99,7 +101,7 @@ def _made(
     propensity: float | None,
     others: tuple[Assignment, ...] = (),
 ) -> Assignment:
-    """Return an assignment of the journal. It shares what all assignments share."""
+    """Return an assignment from its fields in the journal. Common values are shared objects."""
     if type(propensity) is float and propensity == 1.0:
         propensity = CERTAIN
     reason: Reason = "fairness" if forced else "learner"
@@ -355,7 +357,7 @@ _DECODED: Final[dict[str, _Decode]] = {
 
 
 def decode(fields: list[Any], table: PoolTable, name: str) -> Operation:
-    """Return the operation that the journal has as `fields`, for the pool of this name.
+    """Return the operation on a pool that the journal stores as `fields`.
 
     If the operation is a decision, its pool must be in `table`, because the pool gives the round
     and the arms.

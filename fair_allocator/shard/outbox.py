@@ -1,4 +1,8 @@
-"""The outgoing records of one commit, in order."""
+"""Write the outgoing records of a commit: published events and dead letters, in order.
+
+The assignments topic gets all events except dead letters. *Checkpoints* are records of its hash
+chain (see `chain`).
+"""
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
@@ -45,7 +49,7 @@ LETTER_MESSAGE_LENGTH = 10_000
 
 
 class Outbox:
-    """Writes the events of one partition. Each event reads the shard's own `offsets`."""
+    """Writes the events of one partition. Each event has the shard's current `offsets`."""
 
     def __init__(self, partition: int, offsets: dict[str, int]) -> None:
         self.records: list[Outgoing] = []
@@ -56,10 +60,11 @@ class Outbox:
         self._offsets = offsets
         self._end = ""
         self._rewards = self._controls = -1
-        """The positions in rewards and controls for which the cached end of an event is valid."""
+        """The cached end of an event is valid while these are the positions in rewards and
+        controls."""
 
     def take(self) -> list[Outgoing]:
-        """Return the records since the last call, with the checkpoints that are due."""
+        """Return the records written since the last call, and the checkpoints between them."""
         records, self.records = self.records, []
         return self.chain.extend(records)
 
@@ -77,7 +82,7 @@ class Outbox:
         """Write an `AssignmentEvent`.
 
         `request_id` is the request's id as JSON, and `more` is the result of `wire.more_fields`.
-        `headers` are the headers of the request that its answers carry.
+        `headers` are those headers of the request that are copied to its answers.
         """
         offsets = self._offsets
         rewards, controls = offsets["rewards"], offsets["controls"]
@@ -138,7 +143,10 @@ class Outbox:
         chunks: int = 0,
         left: tuple[str, ...] = (),
     ) -> None:
-        """Write an epoch: what came into force. If it names every arm, `chunks` is above 0.
+        """Write what came into force in a pool: an epoch.
+
+        If a statement of every arm takes several records, this is record number `chunk` of
+        `chunks`. `chunks` is 0 if the epoch does not name every arm.
 
         Settings that are new in 0.2 are written only if they are set.
         """
@@ -176,7 +184,7 @@ class Outbox:
         left: tuple[str, ...] = (),
         uncapped: Iterable[str] = (),
     ) -> None:
-        """Write the standing of some arms, after a change that did not touch the others.
+        """Write the standing of some arms, after a change that did not affect the other arms.
 
         An arm that lost its cap is written with a cap of 1, which limits nothing.
         """
@@ -198,7 +206,7 @@ class Outbox:
     def control(
         self, pool: str, action: Literal["pause", "resume", "sleep", "wake"], arms: Iterable[str]
     ) -> None:
-        """Write that a control was applied. Use this for controls that change no quota."""
+        """Write that a control was applied, if the control changes no quota."""
         event = ControlEvent(
             pool=pool,
             action=action,
@@ -210,9 +218,10 @@ class Outbox:
         self._add("assignments", pool, event.model_dump_json(exclude_none=True))
 
     def tick(self, clock: int, until: Mapping[str, int] | None = None) -> None:
-        """Write that time passed without an input, so that timeouts ended.
+        """Write that time passed without an input, and that a timeout ended.
 
-        With `until`, write that inputs below these offsets get at most the time `clock`.
+        With `until`, write instead that inputs below these offsets count as of the time `clock` at
+        most.
         """
         event = TickEvent(
             clock=clock,
@@ -235,7 +244,10 @@ class Outbox:
         self._add("assignments", pool, event.model_dump_json(exclude_none=True))
 
     def dead_letter(self, record: Record, reason: Refusal, message: str) -> None:
-        """Write the dead letter of an input. Bytes that do not fit are cut off."""
+        """Write the dead letter of an input.
+
+        It has as many of the input's bytes as fit in a record.
+        """
         key, value = record.key, record.value
         if key is not None:
             key = key[:LETTER_KEY_BYTES]

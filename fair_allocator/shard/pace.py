@@ -1,4 +1,8 @@
-"""The rate at which a pool takes requests: a leaky bucket, counted in whole numbers."""
+"""Limit the rate at which a pool takes requests, by a leaky bucket in whole numbers.
+
+A leaky bucket gets fuller with each request and empties at a constant rate. While it is full,
+requests are refused.
+"""
 
 from typing import Final
 
@@ -9,8 +13,9 @@ A_REQUEST: Final = 1_000
 class Pace:
     """Limits a pool to `rate` requests a second, and `burst` at once.
 
-    In any s seconds at most ``burst + rate * s`` requests are taken. The time is the time of the
-    shard, so a restore and a replay decide the same. Only requests that are taken fill the bucket.
+    In any s seconds at most ``burst + rate * s`` requests are taken. The time is the shard's time,
+    so a restore and a replay take and refuse the same requests. Only requests that are taken fill
+    the bucket.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The pools of a shard, either made or kept as bytes, and what a snapshot stores of them."""
+"""The pools of a shard, as objects or as bytes, and what a snapshot stores of them."""
 
 import json
 from collections import OrderedDict
@@ -28,12 +28,12 @@ from fair_allocator.text import to_bytes
 class Pools:
     """The pools of a shard by name.
 
-    Some pools are *kept* as bytes, and are made from these bytes when they are needed. These are
-    the pools that a restore read from a snapshot, and idle pools that were *retired*. The state of
-    the shard is the same, whether a pool is kept or made.
+    A pool is *made* if it exists as an object. Some pools are *kept* as bytes, and are made when
+    they are needed. These are the pools that a restore read from a snapshot, and idle pools that
+    were *retired*. The state of the shard is the same, whether a pool is made or kept.
 
     Pools are grouped into buckets by their name. A snapshot writes whole buckets. `touched` has the
-    buckets in which something changed since they were last written.
+    numbers of the buckets in which something changed since a snapshot last wrote them.
     """
 
     def __init__(self, memory_bytes: int = UNLIMITED, retiring: bool = True) -> None:
@@ -68,7 +68,7 @@ class Pools:
         return chain(self.pools, self._kept)
 
     def hosted(self, name: str) -> HostedPool | None:
-        """Return a pool, or None if there is no such pool. A kept pool is made from its bytes.
+        """Return a pool, or None if there is no such pool. If it is kept, make it from its bytes.
 
         Raises
         ------
@@ -83,7 +83,10 @@ class Pools:
         return hosted
 
     def _make(self, name: str) -> HostedPool:
-        """Make a pool from its bytes. If the bytes are damaged, they are kept unchanged."""
+        """Make a pool from its bytes.
+
+        If the bytes are damaged, raise an error and keep them as they are.
+        """
         if name in self.damaged:
             raise DamagedPool(self.damaged[name])
         data = self._kept[name]
@@ -123,7 +126,7 @@ class Pools:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all pools that a restore kept were made, so that `make_some` does nothing."""
+        """Whether all pools that a restore kept have been made. Then `make_some` does nothing."""
         return not self._unmade
 
     def resident(self) -> Iterable[HostedPool]:
@@ -147,8 +150,8 @@ class Pools:
     def take_changes(self) -> set[str] | None:
         """Return the names of the pools that came, changed or went since the last call.
 
-        Return None if they were not noted. The watcher looks up each name in `pools`, and sets
-        `changed` of the pool to false.
+        Return None if the changes were not noted. For each name, the caller looks up the pool, and
+        sets its `changed` to False.
         """
         changes, self._changes = self._changes, set()
         return changes
@@ -160,15 +163,15 @@ class Pools:
         if self._changes is not None:
             self._changes.add(name)
             if len(self._changes) > 2 * len(self) + 1_000:
-                self._changes = None  # nobody watches, and the names would fill the memory
+                self._changes = None  # no watcher takes the names, and they would fill the memory
 
     # -- what is due --------------------------------------------------------------------------
 
     def _due_pool(self, name: str) -> HostedPool | None:
         """Return a pool in which something may be due; make it if it is kept.
 
-        Return None for an unknown pool, for a retired one, in which nothing is due, and for a
-        damaged one, which `damaged` reports.
+        Return None for a pool that does not exist, for a retired pool, in which nothing is due, and
+        for a damaged pool, which is then in `damaged`.
         """
         hosted, data = self.pools.get(name), self._kept.get(name)
         if data is not None and not is_packed(data):
@@ -187,13 +190,16 @@ class Pools:
     # -- retiring -----------------------------------------------------------------------------
 
     def used(self, name: str) -> None:
-        """Note that a pool on demand is in use, for `retire`."""
+        """Note that a pool made on demand is used now. `retire` needs this."""
         if self._retiring:
             self._used[name] = self.clock
             self._used.move_to_end(name)
 
     def retire(self, before: int) -> int:
-        """Retire the pools on demand that were not used since `before` and have nothing due."""
+        """Retire the pools made on demand that were not used since `before` and have nothing due.
+
+        Return how many were retired.
+        """
         count, waiting = 0, []
         while self._used and next(iter(self._used.values())) < before:
             name, _ = self._used.popitem(last=False)
@@ -219,11 +225,11 @@ class Pools:
     # -- snapshots ----------------------------------------------------------------------------
 
     def bucket_of(self, name: str) -> int:
-        """Return the bucket a pool belongs to."""
+        """Return the number of the bucket that a pool belongs to."""
         return crc32(to_bytes(name)) % self.buckets
 
     def regroup(self, buckets: int) -> None:
-        """Group the pools into this many buckets; all buckets count as touched."""
+        """Group the pools into this many buckets. All buckets then count as touched."""
         self.buckets = buckets
         self._groups = [set() for _ in range(buckets)]
         for name in self:
@@ -275,7 +281,7 @@ class Pools:
         return write_bucket(map(self._kept_form, members)) if members else b""
 
     def _kept_form(self, name: str) -> tuple[Row, bytes]:
-        """Return a pool's row and bytes for a bucket."""
+        """Return what a bucket stores for a pool: its row in the index, and its bytes."""
         hosted, due, requests, own = self.pools.get(name), None, 0, 0
         if hosted is None:
             data, hosted = self._kept[name], self._due_pool(name)
@@ -287,7 +293,7 @@ class Pools:
         return Row(name, len(data), due, requests, own), data
 
     def keep(self, bucket: bytes) -> None:
-        """Keep the pools of a bucket that `bucket` returned. They are made when they are needed.
+        """Keep the pools in the bytes that `bucket` returned. They are made when they are needed.
 
         The state of a pool is checked when the pool is made.
 

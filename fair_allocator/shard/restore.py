@@ -1,7 +1,9 @@
-"""Restores a shard from its newest readable snapshot and the journal entries after it.
+"""Restore a shard from its newest readable snapshot and the journal entries after it.
 
 The service uses this at a start, when it gains a partition, and after a failed commit. There is no
-other way to get a shard's state.
+other way to get a shard's state. A *bucket* is a group of pools that a snapshot writes together. A
+*manifest* is the record that ends a snapshot: it says where the snapshot's buckets are (see
+`snapshot`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -83,7 +85,10 @@ class _Journal:
         return records[0].offset, b"".join(record.value or b"" for record in records)
 
     def _close(self, first: int, value: bytes, record: Record) -> None:
-        """Use a manifest as the newest snapshot, if it and its parts can be read."""
+        """Handle a value that is complete.
+
+        If it is a manifest, and it and its parts can be read, it is the newest snapshot.
+        """
         manifest = Manifest.read(value, f"journal {record.partition} @ {record.offset}")
         buckets = None if manifest is None else self._buckets(manifest)
         if manifest is None or buckets is None:
@@ -91,12 +96,13 @@ class _Journal:
             return
         self.manifest, self.manifest_offset, self.buckets = manifest, first, buckets
         self.closed_at = record.timestamp
-        # Select entries by offset, not by number: a damaged entry may have no number.
+        # Select the entries by offset, not by number, because the number of a damaged entry may be
+        # unreadable.
         begun = manifest.begun(first)
         self.entries = [entry for entry in self.entries if entry[0] > begun]
 
     def _buckets(self, manifest: Manifest) -> list[bytes] | None:
-        """Return the bytes of each bucket; None if a part is missing or damaged."""
+        """Return the bytes of each bucket of a snapshot; None if a part is missing or damaged."""
         buckets = []
         for offsets, _, _ in manifest.places:
             parts = [self.parts.get(offset) for offset in offsets]
@@ -116,14 +122,16 @@ def restore(
     progress: Progress = lambda _words: None,
     only_look: bool = False,
 ) -> tuple[Shard, Snapshots]:
-    """Return the shard of a partition in the state at the end of its journal, and its `Snapshots`.
+    """Return a partition's shard as of the end of its journal, and the writer of its snapshots.
 
-    Pass `only_look` to read the state without serving.
+    `progress` is called from time to time with the progress in words. Pass `only_look` to read the
+    state without serving the partition.
 
     Raises
     ------
     JournalBroken
-        If the journal has a gap, a fork or damage, and no snapshot comes after it.
+        If the journal has a gap, damage, or entries of two writers side by side, and no snapshot
+        comes after that place.
     ConfigurationError
         If the log had another number of partitions when the journal was written. With `only_look`,
         this is allowed.
@@ -178,7 +186,11 @@ def restore(
 
 
 def _apply(shard: Shard, entry: Entry, chain: str, covered: Mapping[int, int]) -> None:
-    """Apply an entry. Its hash chain is valid, but an attacker may still have forged the entry."""
+    """Apply an entry, and refuse values that no shard writes.
+
+    The hash chain of the entry is valid, but an attacker may have forged the entry together with
+    its hash.
+    """
     try:
         shard.apply(entry, chain, covered)
     except WRONG as error:
@@ -189,7 +201,10 @@ def _apply(shard: Shard, entry: Entry, chain: str, covered: Mapping[int, int]) -
 
 
 def _load(shard: Shard, data: bytes, offset: int, version: int) -> None:
-    """Load a bucket of a snapshot. Its bytes are undamaged, but an attacker may have forged them.
+    """Load a bucket of a snapshot, and refuse values that no shard writes.
+
+    The checksum of the bytes is right, but an attacker may have forged the bytes together with the
+    checksum.
 
     Pools of older versions are made at once, because their states may have to be converted.
     """

@@ -36,7 +36,7 @@ class ShardSettings:
     """The pools that are split, by name, with the number of their parts."""
 
     def lives_here(self, pool: str, partition: int) -> bool:
-        """Tell whether a pool belongs on a partition. Without a partitioner, every pool does."""
+        """Tell whether a pool belongs on this partition. Without a partitioner, every pool does."""
         home = partition_for(to_bytes(pool), self.partitions, self.partitioner)
         return home is None or home == partition
 

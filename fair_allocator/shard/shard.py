@@ -1,8 +1,9 @@
-"""All pools of one partition: reads inputs, and applies them to the pools.
+"""The pools of one partition: read the inputs of the partition, and apply them to the pools.
 
-To *fold* an input means to apply it. Folding changes the state, and makes outgoing records and a
-part of the next journal entry. Every change of state is an operation (see `operations`). A restore
-reads the same operations from the journal.
+To *fold* an input means to apply it. Folding changes the state of the shard. It also makes outgoing
+records and a part of the next journal entry. Every change of the state is an operation (see
+`operations`), and the journal entry has these operations. A restore reads them from the journal and
+applies them again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,11 +52,11 @@ class Shard(Controlling):
     """The pools of one partition, and the changes for the next commit."""
 
     def fold(self, records: Sequence[Record], now: int) -> None:
-        """Fold inputs one by one; `now` is wall time.
+        """Fold inputs one by one. `now` is the time of this machine's clock, in ms since 1970.
 
-        A record whose timestamp is far ahead of `now` is refused. A timestamp that is a little
-        ahead moves the shard's time beyond `now`. But if this would end a timeout, `hold_back`
-        limits the record's time instead.
+        The timestamps of the records move the shard's time. A record whose timestamp is far ahead
+        of `now` is refused. A timestamp that is a little ahead moves the shard's time beyond `now`.
+        But if this would end a timeout, the record counts as of an earlier time (see `hold_back`).
         """
         offsets, draft = self.offsets, self._draft
         longest, latest = self.settings.record_bytes, now + self.settings.clock_skew
@@ -88,7 +89,7 @@ class Shard(Controlling):
                 self._outbox.dead_letter(record, refusal.reason, str(refusal))
 
     def hold_back(self, clock: int, until: Mapping[str, int]) -> None:
-        """Use the time `clock` for inputs below these offsets if their timestamps are later.
+        """Let inputs below these offsets count as of `clock` if their timestamps are later.
 
         The shard publishes `clock` and the offsets, so that a replay uses the same times.
         """
@@ -101,7 +102,7 @@ class Shard(Controlling):
         return self._held is not None and record.offset < self._held[1][record.topic]
 
     def tick(self, now: int) -> None:
-        """Move the shard's time to `now` without an input, if this makes anything due."""
+        """If something is due by `now`, move the shard's time to `now` without an input."""
         if now > self.table.clock and self.table.is_due(now):
             self._outbox.tick(now)
             self._advance(now)
@@ -112,7 +113,10 @@ class Shard(Controlling):
             self.table.retire(now - self.settings.retire_after)
 
     def _find(self, key: bytes | None, pool: str) -> HostedPool | None:
-        """Return a record's pool, or None if it does not exist yet; refuse a misplaced record."""
+        """Return a record's pool, or None if it does not exist yet.
+
+        Refuse a record with a wrong key or on a wrong partition.
+        """
         try:
             hosted = self.table.hosted(pool)
         except DamagedPool as error:
@@ -139,7 +143,7 @@ class Shard(Controlling):
     # -- requests -----------------------------------------------------------------------------
 
     def _unusual_request(self, value: bytes) -> dict[str, Any]:
-        """Return a request that has further fields, or refuse it."""
+        """Return a request that has unusual fields, or refuse it."""
         try:
             event = check_request(value)
         except ValidationError as error:
@@ -198,9 +202,10 @@ class Shard(Controlling):
             table.used(name)
 
     def _refuse_more(self, hosted: HostedPool, request_id: str) -> None:
-        """Refuse a request for which there is no memory, unless it is known already.
+        """Refuse a request for which there is no memory, unless the pool already knows it.
 
-        Call this before anything changes, even the time. So a replay can skip the request.
+        Call this before anything changes, even the time. So a replay of the audit can skip the
+        request.
         """
         if not hosted.knows(request_id):
             raise Unusable(
@@ -211,7 +216,7 @@ class Shard(Controlling):
             )
 
     def _refuse_at_rate(self, hosted: HostedPool, request_id: str, headers: Headers) -> None:
-        """Refuse a request that exceeds the pool's rate, unless it is known already."""
+        """Refuse a request that exceeds the pool's rate, unless the pool already knows it."""
         if not hosted.knows(request_id):
             name, hosting = hosted.pool.name, hosted.hosting
             self._outbox.refused(name, request_id, Refusal.TOO_MANY_REQUESTS, headers)
@@ -222,7 +227,7 @@ class Shard(Controlling):
             )
 
     def _wait_or_refuse(self, hosted: HostedPool, asked: Asked) -> None:
-        """Let a request that no arm can take now wait, or refuse it. It may already be waiting."""
+        """Let a request wait that no arm can take now, or refuse it. It may already be waiting."""
         name, request_id, headers = hosted.pool.name, asked.request_id, asked.headers
         waiter = hosted.waiting.get((request_id, ""))
         if waiter is not None:
@@ -347,7 +352,7 @@ class Shard(Controlling):
 
 
 def _most_of(event: dict[str, Any], value: bytes) -> int:
-    """Return the most bytes that a request takes."""
+    """Return the most bytes of memory that a request can take."""
     return most_bytes(len(value), min(event.get("slots") or 1, MAX_SLOTS))
 
 

@@ -1,14 +1,14 @@
 """Snapshots of a shard, written over several commits.
 
-Pools are grouped in buckets. A *generation* is one snapshot: it writes the buckets in which
-something changed since the last one. Each commit writes a limited number of its bytes, so no commit
-becomes slow. At the end of a generation, a *manifest* says where each bucket is. It also says for
-each bucket which journal entries the bucket already includes, so that a restore skips them. So the
-shard can go on changing while a generation is written.
+Pools are grouped in *buckets*. A *generation* is one snapshot: it writes the buckets in which
+something changed since the generation before it. Each commit writes a limited number of its bytes,
+so no commit becomes slow. At the end of a generation, a *manifest* says where each bucket is in the
+journal. It also says up to which journal entry each bucket includes the changes, so that a restore
+skips these changes. So the shard can go on changing while a generation is written.
 
 A snapshot has two kinds of records in the journal. A *part* has a checksum and bytes of a bucket. A
-manifest has a checksum and JSON. Two generations are kept. If the newest cannot be read, a restore
-uses the one before it, and has more entries to replay.
+manifest has a checksum and JSON. The journal keeps two generations. If the newest one cannot be
+read, a restore uses the one before it, and has more entries to replay.
 """
 
 import json
@@ -26,7 +26,7 @@ from fair_allocator.shard.shard import Shard
 from fair_allocator.text import to_bytes
 
 VERSION = 4
-"""Before version 4, a bucket was the JSON of its pools (`PoolTable.load`)."""
+"""The version of new manifests. Before version 4, a bucket was the JSON of its pools."""
 
 MANY_BYTES = 8 * 2**20
 """After this many bytes of entries, a generation begins even if the entries are few."""
@@ -41,21 +41,21 @@ Then the journal before it can be trimmed.
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A description of a finished generation, from which a restore reads it.
+    """The description of a finished generation. A restore needs it to read the generation.
 
     Attributes
     ----------
     seq, chain
         The entry after which the generation began. A restore needs all entries after it.
     offsets, clock, applied
-        The shard's values after that entry.
+        The shard's values as of that entry.
     places
         For each bucket: the journal offsets of its parts, the last entry that it includes, and the
         generation that wrote it.
     partitions
         How many partitions the log had; 0 in manifests before version 2.
     published
-        The chain over the assignments topic; None in manifests before version 3.
+        The state of the chain over the assignments topic; None in manifests before version 3.
     """
 
     version: int
@@ -72,7 +72,7 @@ class Manifest:
 
     @property
     def start(self) -> int | None:
-        """Return the lowest journal offset of the generation's parts, or None without parts."""
+        """Return the lowest journal offset of the parts that it names, or None without parts."""
         return min((min(offsets) for offsets, _, _ in self.places if offsets), default=None)
 
     def begun(self, offset: int) -> int:
@@ -113,7 +113,7 @@ def unsealed(value: bytes | None) -> bytes | None:
 
 
 class Snapshots:
-    """Writes the snapshots of a shard, called generations, a part with each commit."""
+    """Writes the snapshots of a shard (generations), a few parts with each commit."""
 
     def __init__(self, shard: Shard, every_entries: int, chunk_bytes: int) -> None:
         self._shard = shard
@@ -134,12 +134,15 @@ class Snapshots:
         self._sent: list[int | None] = []
 
     def trail(self, entries: int, size: int) -> None:
-        """Count journal records that were written after the last generation."""
+        """Count entries, and their bytes, that a restore found after the last generation."""
         self._since_entries += entries
         self._since_bytes += size
 
     def resume(self, manifest: Manifest, offset: int, size: int, closed_at: int) -> None:
-        """Continue after the restored generation; its manifest begins at `offset`."""
+        """Continue after the generation that a restore has read.
+
+        Its manifest begins at `offset`.
+        """
         self.generation = manifest.generation
         self.closed_at = closed_at
         self.bytes = size
@@ -151,10 +154,10 @@ class Snapshots:
     def records(self, cut: Sequence[Outgoing], *, whole: bool = False) -> list[Outgoing]:
         """Return the snapshot records to add to the commit of a shard's `cut`.
 
-        A generation begins after the configured number of entries, or after `MANY_BYTES` of
-        entries. But it does not begin before these entries have as many bytes as the last
-        generation. So snapshots write no more bytes than entries do. With `whole`, this commit
-        writes the rest of a generation except its manifest.
+        A generation begins after the configured number of entries, or after entries of `MANY_BYTES`
+        bytes. But it never begins before the entries since the last generation have as many bytes
+        as that generation. So snapshots write no more bytes than entries. With `whole`, this commit
+        writes all the rest of a generation except its manifest.
         """
         for record in reversed(cut):
             if record.topic != JOURNAL:
@@ -185,7 +188,7 @@ class Snapshots:
 
     @property
     def hint(self) -> str:
-        """The position at which the next restore starts to read the journal."""
+        """The hint for the next restore: the position at which it starts to read the journal."""
         return str(self._kept[-1][1]) if self._kept else ""
 
     def take_trim(self) -> int | None:
@@ -202,8 +205,8 @@ class Snapshots:
     def due(self) -> float:
         """How near the next generation is: 0 just after the last one, 1 when the next one is due.
 
-        A value far above 1 means that generations are not written. A restore then has many entries
-        to replay.
+        A value far above 1 means that generations are due but are not written. A restore then has
+        many entries to replay.
         """
         entries = max(self._since_entries / self._every, self._since_bytes / MANY_BYTES)
         return min(entries, self._since_bytes / self.bytes) if self.bytes else entries

@@ -1,4 +1,4 @@
-"""Checks of a hosted pool's state, except the part that `Pool` checks itself."""
+"""Check the stored state of a hosted pool, except the part that `core.Pool` checks itself."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -76,7 +76,7 @@ def _check_asked(key: str, asked: list[Any]) -> None:
 
 
 def check_open(clocks: list[int], open_assignments: int) -> None:
-    """Check that each open assignment has exactly one time; refuse the state otherwise."""
+    """Refuse a state in which the number of times differs from the number of open assignments."""
     if len(clocks) != open_assignments:
         raise InvalidState(
             f"clocks must have {open_assignments:,} times, one for each open assignment, got "

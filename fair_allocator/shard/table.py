@@ -1,4 +1,4 @@
-"""The state of a shard: its pools and its clock. Only operations change it."""
+"""The state of a shard: its pools and its clock. Only operations change it (see `operations`)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ from fair_allocator.shard.settings import UNLIMITED
 
 
 class Elapsed:
-    """What happened because time passed.
+    """What happened because time passed: which assignments and waiting requests timed out.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Elapsed:
     pools
         The pools of these assignments.
     again
-        The expired assignments whose request is to be decided again, each with its pool.
+        The expired assignments whose requests have to be decided again, each with its pool.
     tired
         The requests that waited for too long, each with its pool.
     """
@@ -58,8 +58,9 @@ class PoolTable(Pools):
     ) -> HostedPool:
         """Make a pool or change it; refused settings raise `InvalidPool` and change nothing.
 
-        Settings in the journal were valid when they were written. If a restore finds them invalid,
-        the cause is a learner that no longer works. The pool then goes on without this learner.
+        Settings in the journal were valid when they were written. If a restore finds that they are
+        not valid, the cause is a learner that no longer works. The pool then goes on without this
+        learner.
         """
         try:
             return self._configure(name, settings, on_demand, fingerprint)
@@ -111,7 +112,10 @@ class PoolTable(Pools):
                 pool.wake(arm)
 
     def stand(self, name: str, position: int) -> None:
-        """Note that a pool's standing was published at a position in the requests."""
+        """Note that a pool's standing (every arm's quota, entitlement and pulls) was published.
+
+        `position` is the position in the requests at that time.
+        """
         hosted = self.touch(name)
         hosted.stood = position
         hosted.pool.forget_moves()
@@ -158,7 +162,7 @@ class PoolTable(Pools):
         self._schedule(name, hosted)
 
     def give_up(self, name: str, request_id: str, instead_of: str) -> None:
-        """Forget a request that waited, or that no other arm can take."""
+        """Forget a request that waited, or one for which no other arm is left."""
         hosted = self.touch(name)
         hosted.give_up(request_id, instead_of)
         self.memory.follow(hosted)
@@ -186,7 +190,7 @@ class PoolTable(Pools):
         self.memory.follow(hosted)
 
     def catch_up(self, name: str) -> Elapsed:
-        """Do what is due in a pool now, because a change may have shortened its timeouts."""
+        """Do what is due in a pool now. Call this after a change that may shorten its timeouts."""
         hosted, elapsed = self.touch(name), Elapsed()
         self._do_due(name, hosted, elapsed)
         hosted.scheduled = None
@@ -225,8 +229,9 @@ class PoolTable(Pools):
     def _first_due(self, clock: int) -> HostedPool | None:
         """Return the pool with the earliest due time up to `clock`, or None if nothing is due.
 
-        This method corrects the outdated heap entries that it meets. Outdated entries must have no
-        effect on the state, because a restored shard does not have them.
+        The due times of pools are in a heap. This method corrects the outdated entries that it
+        meets. Outdated entries must have no effect on the state, because a restored shard does not
+        have them.
         """
         while self._due and self._due[0][0] <= clock:
             due, name = self._due[0]
@@ -241,6 +246,6 @@ class PoolTable(Pools):
         return None
 
     def secure(self) -> None:
-        """Raise the bounds that cannot be kept after operations of an older release."""
+        """Raise the bounds that pools cannot keep because of what an older release did."""
         for hosted in self.pools.values():
             hosted.pool.secure()

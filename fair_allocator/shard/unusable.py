@@ -1,4 +1,4 @@
-"""Why an input cannot be used, in a message for its sender."""
+"""Say why an input cannot be used, in a message for its sender."""
 
 from pydantic import ValidationError
 

@@ -1,7 +1,7 @@
-"""What quotas and a tolerance cost, computed before they are used in production.
+"""Estimate what quotas and a tolerance cost, before they are used in production.
 
-Rewards are played as 0 or 1 with the given means. This is the widest possible spread: with finer
-rewards, a learner learns at least as fast.
+The runs use rewards of 0 or 1 with the given means. No other rewards with these means vary more. So
+with other rewards, a learner learns at least as fast.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,9 +30,9 @@ class Price(NamedTuple):
     Attributes
     ----------
     unforced
-        Pulls that plain UCB1 gives the arm anyway.
+        How many pulls plain UCB1, without quotas, gives the arm.
     pulls
-        Pulls that the arm gets with the quotas and no tolerance.
+        How many pulls the arm gets with the quotas and with tolerance 0.
     price, se
         The regret of the additional pulls, and its standard error. The prices add up to the cost of
         all quotas.
@@ -49,7 +49,7 @@ class Price(NamedTuple):
 
 @dataclass(frozen=True)
 class Advice:
-    """Prices by arm, and regret against the tolerance and against the sum of the quotas."""
+    """The price of each arm's quota, and the regret for several tolerances and quota sums."""
 
     horizon: int
     prices: list[Price]
@@ -58,7 +58,7 @@ class Advice:
 
     @property
     def cheap_tolerance(self) -> int | None:
-        """The lowest tried tolerance at which quotas add at most 5 % to UCB1's regret."""
+        """The lowest of the tried tolerances with which quotas add at most 5 % to UCB1's regret."""
         fair, plain = self.by_tolerance["fair-ucb"], self.by_tolerance["ucb1"]
         for slack, cost in zip(fair.x, fair.mean, strict=True):
             if cost <= 1.05 * plain.mean[0]:
@@ -98,7 +98,7 @@ def read_pairs(text: str, names: Sequence[str] | None, what: str) -> dict[str, F
 
 
 def check(means: Mapping[str, float], quotas: Mapping[str, Fraction]) -> None:
-    """Refuse means and quotas that cannot be played."""
+    """Refuse means and quotas that are not valid."""
     for name, mean in means.items():
         if not 0 <= mean <= 1:
             raise ConfigurationError(f"mean of arm {name!r} must be in [0, 1], got {mean}")
@@ -120,7 +120,7 @@ def price(
     seed: int,
     play: Play,
 ) -> list[Price]:
-    """Price each arm's quota, and play nothing else."""
+    """Return only the price of each arm's quota."""
     exact = Instance(tuple(means.values()), tuple(quotas.values()))
     instance = _scaled(exact, sum(exact.quotas, Fraction(0))) if any(exact.quotas) else exact
     played = play(Job(instance, (fair_ucb(), UCB1), runs, horizon, seed, (horizon,)))
@@ -136,7 +136,7 @@ def advise(
     seed: int,
     play: Play,
 ) -> Advice:
-    """Play the pool with other tolerances and other quotas, and price each arm's quota."""
+    """Return the price of each arm's quota, and the regret with other tolerances and quotas."""
     instance = Instance(tuple(means.values()), tuple(quotas.values()))
     most = floor(max(instance.quotas) * horizon)
     slacks = [most * step // _STEPS for step in range(_STEPS + 1)]

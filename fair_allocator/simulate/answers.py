@@ -1,7 +1,8 @@
-"""A real crowd: play a file of graded answers with this package and with others.
+"""A real crowd: replay a file of graded answers with this package and with others.
 
-Each task is a request. Only the workers who really answered the task can take it, and a pick earns
-1 if the worker's answer was right. The tasks come in random order, each once in every pass.
+Each task is a request. Only the workers who really answered the task can take it. A picked worker
+earns 1 if the answer was right, otherwise 0. The tasks come in a random order. After the last task,
+all tasks come again, in another random order.
 """
 
 import csv
@@ -26,7 +27,7 @@ RIGHT: Final = {"1": True, "0": False}
 
 AT_END: Final = ("longest gap", "accuracy", "gini", "busiest tenth", "least share")
 WORK: Final = "work"
-"""The curve of the share of work that the n least busy workers do, over n."""
+"""The name of the curve over n: the share of the work that the n least busy workers do."""
 
 _ORDER: Final = 1
 """The stream of random numbers that orders the tasks."""
@@ -111,7 +112,7 @@ def _matrices(found: dict[tuple[str, str], bool]) -> Answers:
 
 
 def entrants(bank: int) -> tuple[Contestant, ...]:
-    """Return the contestants: ours with and without a bank, plain UCB1, and LFG."""
+    """Return the ways to serve the tasks: ours with and without a bank, plain UCB1, and LFG."""
     wanted = ("fair-ucb", "ucb1", "lfg")
     return tuple(one for one in contestants(bank) if one.name.startswith(wanted))
 
@@ -135,7 +136,7 @@ def make_pool(
     """Return the pool that plays a contestant."""
     quotas = dict.fromkeys(answers.workers, plan.quota)
     if same_target and contestant.queues:
-        # Queues grow in every request, but a worker can take only this part of them.
+        # Queues grow in every request, but a worker can take only a part of the requests.
         tasks = len(answers.tasks)
         for worker, given in zip(answers.workers, answers.given.tolist(), strict=True):
             quotas[worker] = (plan.quota * given / tasks).limit_denominator(10**9)
@@ -178,7 +179,7 @@ def play(
 
 
 class _Run(NamedTuple):
-    """The results of one run: worst shortfall by request, measures of `AT_END`, curve of work."""
+    """The results of a run: worst shortfall after each request, `AT_END`, and curve of work."""
 
     worst: Ints
     at_end: tuple[float, ...]
@@ -197,7 +198,7 @@ def _measure(there: Bools, right: Bools, picks: Ints, quota: Fraction) -> _Run:
 
 
 def lorenz(work: Ints) -> Floats:
-    """Return the share of the work that the n least busy workers do, for n = 0, 1, ...
+    """Return for n = 0, 1, ... the share of the work that the n least busy workers do.
 
     >>> lorenz(np.array([3, 0, 1])).tolist()
     [0.0, 0.0, 0.25, 1.0]
@@ -206,7 +207,7 @@ def lorenz(work: Ints) -> Floats:
 
 
 def gini(work: Ints) -> float:
-    """Return how unequal the work is: 0 if all do the same, near 1 if one worker does everything.
+    """Return how unequal the work is: 0 if it is equal, near 1 if one worker does everything.
 
     >>> gini(np.array([2, 2, 2, 2])), gini(np.array([0, 0, 0, 8]))
     (0.0, 0.75)

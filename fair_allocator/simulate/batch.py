@@ -1,7 +1,8 @@
-"""The vectorised engine: rows of (policy, run) side by side in numpy, round by round.
+"""The vectorised engine: numpy plays many runs at once, round by round.
 
-With the same random numbers, it makes exactly the choices of the core. Fairness uses exact integers
-on one scale. Indices use the core's formulas, and round in the same order.
+A *row* is one run of one policy. With the same random numbers, the engine makes exactly the same
+choices as the core. Entitlements are exact integers with one common denominator. The indices of
+learners are computed by the core's formulas in the same order, so they are rounded in the same way.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +39,7 @@ class Played(NamedTuple):
     pulls
         Pulls by [checkpoint, row, arm].
     worst
-        For each row, the exact largest ``floor(quota * t) - pulls`` of any arm at any t.
+        For each row, the largest ``floor(quota * t) - pulls`` of any arm at any round t, exactly.
     """
 
     pulls: Ints
@@ -53,7 +54,7 @@ def play(
     checkpoints: Sequence[int],
     tick: Tick = lambda _: None,
 ) -> Played:
-    """Play rows that share a learner and a rule; rows with rule "none" may be among them."""
+    """Play rows with the same learner and rule. Some of the rows may have the rule "none"."""
     quotas = _Quotas(instance, rows, horizon)
     learner: _Learner = {"ucb1": _UCB1, "lfg": _LFG, "t-fair-ucb": _TFairUCB}[
         rows[0].policy.learner
@@ -75,7 +76,7 @@ def play(
     return Played(pulls, quotas.worst())
 
 
-# A cell is a row and an arm as one number: row * k + arm. A choice is one cell for each row.
+# A *cell* is a row and an arm as one number, row * k + arm. A choice has one cell for each row.
 
 
 class _Quotas:
@@ -94,7 +95,7 @@ class _Quotas:
             raise ValueError("the rows of a batch share a learner and a rule")
         self._rule = rules.pop() if rules else "none"
         self._slope = np.array([self._unit // r.denominator * r.numerator for r in quotas])
-        # A row without a rule gets a tolerance that no arm can exceed, so nothing is forced.
+        # A row with the rule "none" gets a tolerance that no arm can exceed, so nothing is forced.
         slack = [horizon if r.policy.rule == "none" else r.policy.tolerance for r in rows]
         self._slack = np.minimum(np.array(slack, dtype=np.int64), horizon)
         self._beyond: Ints = np.repeat(-self._unit * self._slack[:, None], len(quotas), axis=1)
@@ -109,7 +110,7 @@ class _Quotas:
             self._deadlines = self._due(np.arange(self._flat.size))
 
     def forced(self, wishes: Ints) -> Ints:
-        """Return the arm to serve in each run: one that is owed, or else the learner's choice."""
+        """Return for each row the arm to serve: an owed arm, otherwise the learner's choice."""
         if self._rule == "none":
             return wishes
         if self._rule == "max-deficit":
@@ -128,7 +129,7 @@ class _Quotas:
     def pulled(self, cells: Ints) -> None:
         """Count a round in which these cells were pulled."""
         before = self._flat.take(cells)
-        # A shortfall is at its highest just before the arm is pulled.
+        # A shortfall is largest just before the arm is pulled.
         np.maximum(self._peak, before, out=self._peak)
         self._flat[cells] = before - self._unit
         self._beyond += self._slope

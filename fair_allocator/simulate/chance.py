@@ -1,4 +1,4 @@
-"""The random numbers of a run: a function of (seed, run, round) alone.
+"""The random numbers of a run. They depend only on (seed, run, round).
 
 In one run, every policy gets the same random numbers, in both engines and in every process.
 """
@@ -23,7 +23,10 @@ def generator(seed: int, run: int, stream: int = 0) -> np.random.Generator:
 
 
 def uniforms(seed: int, runs: Sequence[int], horizon: int) -> Iterator[Floats]:
-    """Yield for each round one number in [0, 1) per run; an arm pays if its mean is above it."""
+    """Yield for each round a number in [0, 1) for each run.
+
+    The reward of an arm is 1 if the arm's mean is above the number, otherwise 0.
+    """
     sources = [generator(seed, run) for run in runs]
     for start in range(0, horizon, _AT_ONCE):
         size = min(_AT_ONCE, horizon - start)

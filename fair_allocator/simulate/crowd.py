@@ -1,7 +1,8 @@
-"""A crowd: workers who are there for some requests only, and contestants that serve them.
+"""A simulated crowd: workers who are there for some requests only, and ways to serve them.
 
-Every contestant gets the same requests, with the same workers there. A worker earns the same reward
-for the same request under every contestant.
+A *contestant* is a way to choose workers: a learner with a rule. Every contestant gets the same
+requests, with the same workers there. For the same request, a worker earns the same reward under
+every contestant.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +31,7 @@ Bools = npt.NDArray[np.bool_]
 
 ETAS: Final = (10, 100, 1000)
 NOBODY: Final = -1
-"""In a request's picks: a slot that no worker could fill."""
+"""In a request's picks, this stands for a slot that no worker could fill."""
 
 _MEANS, _THERE, _COINS = 1, 2, 3
 """Streams of random numbers."""
@@ -71,7 +72,8 @@ class Contestant:
     Attributes
     ----------
     queues
-        Whether the learner's queues handle the quotas; they also grow while a worker is away.
+        Whether the learner handles the quotas by queues. Its queues also grow while a worker is
+        away.
     """
 
     name: str
@@ -88,9 +90,9 @@ class CrowdOutcome:
     Attributes
     ----------
     bound, wait
-        The promised bounds on the worst shortfall and on the longest gap; None: no bound.
+        The promised bounds on the worst shortfall and on the longest gap; None means no bound.
     measures
-        Curves of `OVER_TIME`, and single points of `AT_END`.
+        By name: the measures in `OVER_TIME` as curves, and those in `AT_END` as single points.
     """
 
     bound: int | None
@@ -104,9 +106,10 @@ class CrowdRequests(NamedTuple):
     Attributes
     ----------
     means
-        By worker: the probability of a reward of 1; otherwise the reward is 0.
+        For each worker, the probability that the reward is 1; otherwise it is 0.
     there, pays
-        By [request, worker]: whether the worker is there, and would earn a reward of 1.
+        By [request, worker]: whether the worker is there, and whether the worker would earn a
+        reward of 1.
     """
 
     means: Floats

@@ -1,18 +1,19 @@
-"""Measure how well a crowd was served, from the workers there and the picks, without the pool.
+"""Measure how well a crowd was served, only from the workers there and those picked.
 
 *Own slots* of a worker: the slots of the requests that the worker was there for. *Entitled*: the
 quota times the own slots. *Shortfall*: ``floor(entitled) - pulls``. *Gap*: own slots in a row
 without a pull.
 
-*Regret* of a request: the mean rewards of the best workers there, less the mean rewards of the
-picked workers. *r-regret*: regret less the price of the quotas. The price is what the quotas cost a
-chooser who knows the means. This chooser takes the best workers there, which already serves some
-quotas. A worker who still lacks pulls gets them at an average price: the average over the requests
-in which the worker is there and others are better. If all workers are always there, this is the
-paper's r-regret.
+*Regret* of a request: the mean rewards of the best workers there, minus the mean rewards of the
+picked workers. *r-regret*: regret minus the price of the quotas. The *price* is what the quotas
+would cost somebody who knows the means and picks the best workers there. These picks already serve
+some quotas. A worker who still lacks pulls gets them at an average price: the average over the
+requests in which the worker is there but others are better. If all workers are always there, this
+is the paper's r-regret.
 
-r-regret can fall below 0, for two reasons. A fair run may serve quotas at cheap moments, and so pay
-a little less than the price. An unfair run does not serve all that the quotas demand.
+r-regret can be below 0, for two reasons. A fair run may serve quotas in requests in which this
+costs little, and so pay less than the average price. An unfair run does not serve all the pulls
+that the quotas demand.
 """
 
 from collections.abc import Sequence
@@ -31,14 +32,14 @@ AT_END: Final = ("longest gap", "reward", "least share")
 
 
 class CrowdPrice(NamedTuple):
-    """Costs that no contestant can change: the best possible reward, and the price of the quotas.
+    """Numbers that are the same for all contestants: the best possible reward, and the price.
 
     Attributes
     ----------
     best
-        By request, the sum of the means of the best workers there.
+        For each request, the sum of the means of the best workers there.
     quotas
-        By checkpoint, the price of the quotas so far.
+        For each checkpoint, the price of the quotas so far.
     """
 
     best: Floats
@@ -46,7 +47,7 @@ class CrowdPrice(NamedTuple):
 
 
 class CrowdService(NamedTuple):
-    """The measures of one run: by [measure, checkpoint], and at the end."""
+    """The measures of one run: over time by [measure, checkpoint], and at the end by measure."""
 
     over_time: Floats
     at_end: tuple[float, ...]
@@ -58,7 +59,7 @@ class Care(NamedTuple):
     Attributes
     ----------
     worst
-        By request, the worst shortfall of any worker so far.
+        For each request, the worst shortfall of any worker so far.
     gap
         The longest gap of any worker.
     share
@@ -96,7 +97,7 @@ def price(
         taken += chosen
         best[chosen] += means[worker]
         last[chosen] = means[worker]
-        # If the worker is not among the best, a pull replaces the last of the best.
+        # If the worker is not among the best, a pull of the worker replaces the last of the best.
         passed_over = here & ~chosen
         cost = np.cumsum(np.where(passed_over, last - means[worker], 0.0))[at]
         times = np.maximum(1, np.cumsum(passed_over)[at])
@@ -145,7 +146,7 @@ def attend(there: Bools, picks: Ints, quota: Fraction) -> tuple[Bools, Care]:
 
 
 def _longest_gap(own: Ints, hits: Bools) -> int:
-    """Return the most own slots in a row without a pull; `own` is their running count.
+    """Return the most own slots in a row without a pull. `own` counts a worker's slots so far.
 
     >>> _longest_gap(np.array([2, 4, 6, 8]), np.array([False, True, False, False]))
     4

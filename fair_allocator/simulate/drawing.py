@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444")
-"""Okabe and Ito's palette, which also colour-blind people can tell apart."""
+"""The palette of Okabe and Ito. Colour-blind people can tell its colours apart."""
 
 _FAIR, _PLAIN, _BOUND = COLOURS[0], COLOURS[1], "#777777"
 _LFG: Final = ("#F3C35B", "#E69F00", "#B57D00", "#7A5400")
@@ -84,7 +84,7 @@ def thousands(axes: "Axes", *which: str) -> None:
 
 
 def draw_paper(paper: Paper, directory: Path) -> list[Path]:
-    """Draw the figures that were made."""
+    """Draw those figures of the paper that were made."""
     drawn = {"2": _draw_cost, "3": _draw_r_regret, "4": _draw_guarantee}
     paths: list[Path] = []
     for name, figure in paper.figures.items():
@@ -180,7 +180,7 @@ def draw_outcomes(
 
 
 def _draw_shares(axes: "Axes", scenario: Scenario, outcomes: Mapping[str, Outcome]) -> None:
-    """Draw each arm's share of the rounds that it was there for, and its quota."""
+    """Draw each arm's quota, and its share of the rounds for which it was there."""
     arms = [arm for arm in scenario.arms if any(arm in o.shares for o in outcomes.values())]
     width = 0.8 / len(outcomes)
     for at, (outcome, colour) in enumerate(zip(outcomes.values(), cycle(COLOURS), strict=False)):

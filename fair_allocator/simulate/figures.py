@@ -36,9 +36,9 @@ SHORT: Final = 200
 LATER: Final = 20_000
 """The last round of Figure 4 here: we go further, to see where the curves end."""
 MORE_RUNS: Final = 50
-"""Figure 4 is short, so it has this many times the runs of the others."""
+"""Figure 4 has few rounds, so it has this many times as many runs as the other figures."""
 FEWER_RUNS: Final = 10
-"""The factor for the runs of Figure 4 that go on up to `LATER`."""
+"""The same factor for the runs of Figure 4 that go on up to `LATER`."""
 
 LFGS: Final = tuple(lfg(eta) for eta in ETAS)
 _STEPS: Final = 12
@@ -49,13 +49,13 @@ Play = Callable[[Job], dict[str, Played]]
 
 @dataclass(frozen=True)
 class Curve:
-    """A mean over runs with its standard error, or a bound, which has no runs.
+    """A curve of means over runs, with standard errors; or a bound, which has no standard error.
 
     Attributes
     ----------
     worst
-        The exact largest ``floor(quota * t) - pulls`` of any arm at any round in any run. It is one
-        number, or one for each x if each x is a separate pool.
+        The largest ``floor(quota * t) - pulls`` of any arm at any round in any run, exactly. It is
+        one number, or one number for each x if every x has a pool of its own.
     """
 
     x: list[int]
@@ -100,7 +100,7 @@ def tolerances(horizon: int) -> list[int]:
 
 
 def checkpoints(horizon: int) -> list[int]:
-    """Return rounds evenly spread on a logarithmic scale, including the horizon."""
+    """Return rounds at even distances on a logarithmic scale, including the horizon."""
     steps = max(2, round(_PER_DECADE * np.log10(horizon)) + 1)
     return sorted({round(t) for t in np.geomspace(1, horizon, steps)})
 
@@ -164,8 +164,8 @@ def _cost_of_fairness(job: Job, played: dict[str, Played]) -> Figure:
 def _r_regret(job: Job, played: dict[str, Played]) -> Figure:
     """Return the r-regret after each of some rounds t.
 
-    It is the regret without that of the promised pulls. For plain UCB1, which has no quotas, return
-    the regret.
+    r-regret is the regret without the regret of the promised pulls. For plain UCB1, which has no
+    quotas, return the regret.
     """
     rounds = list(job.checkpoints)
     names = {"fair-ucb": "fair-ucb alpha=0", "t-fair-ucb": "t-fair-ucb"}
@@ -183,14 +183,15 @@ def _r_regret(job: Job, played: dict[str, Played]) -> Figure:
     end = [job.horizon]
     figure["t-fair-ucb bound"] = _bound(end, r_regret_bounds(job.instance, end))
     shape = [distribution_free_shape(t) for t in rounds]
-    # The constant is not known. Take the least one that keeps the shape above the curve.
+    # The bound's constant is not known. Take the smallest constant with which the bound is above
+    # the curve.
     least = max(c / s for c, s in zip(figure["fair-ucb"].mean[1:], shape[1:], strict=True))
     figure["distribution-free shape"] = _bound(rounds, [least * each for each in shape])
     return figure
 
 
 def _guarantee(job: Job, played: dict[str, Played], suffix: str) -> Figure:
-    """Return the largest deficit by t."""
+    """Return the largest deficit at each round t."""
     rounds = list(job.checkpoints)
     figure = {
         name + suffix: over_runs(rounds, max_deficit(job.instance, pulls, rounds), int(worst.max()))
@@ -201,7 +202,7 @@ def _guarantee(job: Job, played: dict[str, Played], suffix: str) -> Figure:
 
 
 def over_runs(x: list[int], values: Floats, worst: int | list[int] | None = None) -> Curve:
-    """Return the curve of the means of values that are by [x, run]."""
+    """Return the curve of the means over runs; `values` are by [x, run]."""
     runs = values.shape[1]
     se = values.std(axis=1, ddof=1) / np.sqrt(runs)
     return Curve(x, values.mean(axis=1).tolist(), se.tolist(), runs, worst)

@@ -8,7 +8,8 @@ from fair_allocator.simulate.figures import LFGS, Curve, Figure, Paper
 from fair_allocator.simulate.policies import COST, Instance
 
 _SURE: Final = 4.0
-"""A larger difference, in standard errors, is not chance (about 1 in 16,000 for each point)."""
+"""A difference of more standard errors is not chance, which gives it at about 1 in 16,000
+points."""
 
 _COMPARABLE: Final = 2.0
 """Two curves are called comparable within this factor."""
@@ -18,7 +19,7 @@ VERDICTS: Final = {True: "agrees", False: "does not agree", None: "not reached"}
 
 
 class PaperFinding(NamedTuple):
-    """A claim of the paper, whether it agrees (None: the run is too short), and the numbers."""
+    """A claim of the paper, whether the numbers agree (None: too few rounds), and the numbers."""
 
     figure: str
     claim: str
@@ -149,9 +150,10 @@ def _guarantee(figure: Figure) -> Found:
 
 
 def settled_from(instance: Instance) -> int:
-    """Return the first round t from which the quotas promise enough pulls to all but the best arms.
+    """Return the first round t at which the quotas promise enough pulls to all arms but the best.
 
-    Enough are ``8 ln t / gap^2`` pulls. The gap of an arm is the best mean less its own mean.
+    ``8 ln t / gap^2`` pulls are enough. The gap of an arm is the best mean minus the arm's own
+    mean.
     """
 
     def missing(t: float) -> bool:
@@ -169,7 +171,7 @@ def settled_from(instance: Instance) -> int:
 
 
 def _below(one: Curve, at: int, other: Curve, where: int) -> bool:
-    """Tell whether one point is below another, or at least not clearly above it."""
+    """Tell whether a point of one curve is below a point of another, or not clearly above it."""
     noise = _SURE * hypot(one.se[at], other.se[where])
     return one.mean[at] <= other.mean[where] + noise + 1e-9
 

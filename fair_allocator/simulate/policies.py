@@ -24,7 +24,7 @@ class Instance:
 
     @cached_property
     def gaps(self) -> Floats:
-        """How far each arm's mean is below the best mean: the expected cost of a pull."""
+        """How far each arm's mean is below the best mean, which is the expected cost of a pull."""
         means = np.array(self.means)
         return np.asarray(means.max() - means)
 

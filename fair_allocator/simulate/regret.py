@@ -1,6 +1,6 @@
-"""Regret, r-regret and deficits over many runs at once, and the paper's bounds along a curve.
+"""Compute regret, r-regret and deficits of many runs, and the paper's bounds for many rounds.
 
-The core computes the bounds. They hold for the mean over runs.
+The core has the formulas of the bounds. The bounds hold for the mean over runs.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ def regret(instance: Instance, pulls: Ints) -> Floats:
 
 
 def r_regret(instance: Instance, pulls: Ints, rounds: Sequence[int], tolerance: int = 0) -> Floats:
-    """Return the cost of pulls beyond the promised ones; pulls are by [round, run, arm]."""
+    """Return the cost of the pulls that were not promised; pulls are by [round, run, arm]."""
     promised = np.maximum(0, instance.floors(rounds) - tolerance)
     return np.asarray((pulls - promised[:, None, :]) @ instance.gaps)
 
@@ -52,7 +52,7 @@ def regret_bounds(instance: Instance, horizon: int, tolerances: Sequence[int]) -
 
 
 def misprinted_regret_bound(instance: Instance, horizon: int) -> float:
-    """Return Theorem 4 for tolerance 0 as printed in the main text; it is not a valid bound.
+    """Return the bound of Theorem 4 for tolerance 0 as in the main text, where it is not valid.
 
     Both sums are over the arms that are promised fewer pulls than UCB1 needs to tell them apart.
     """

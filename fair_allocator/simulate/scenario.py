@@ -1,4 +1,4 @@
-"""Read an instance of your own from TOML; every error names the file, the key and the value."""
+"""Read an instance of your own from TOML. Every error names the file, the key and the value."""
 
 import csv
 import tomllib
@@ -232,7 +232,7 @@ _KINDS: Final = {"arms": ScenarioArm, "policies": PolicySettings, "delay": Delay
 
 def _explain(problem: ErrorDetails) -> str:
     place = tuple(str(part) for part in problem["loc"] if part != "[key]")
-    # For a union, pydantic also names the member type that did not fit.
+    # For a union type, pydantic also names the type that did not fit. Leave it out.
     place = tuple(part for part in place if part not in ("str", "int", "float", "dict"))
     return f"{dotted(place)}: {_what(problem, place)}".removeprefix(": ")
 

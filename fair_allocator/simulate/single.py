@@ -1,4 +1,4 @@
-"""The same as `batch` with the core's own `Pool`, run by run: for small jobs and as a check."""
+"""The same as `batch`, but with the core's own `Pool`, run by run: for small jobs, and to check."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Divide the runs of a job among processes; the outcome does not depend on the division."""
+"""Divide the runs of a job among processes. The outcome does not depend on the division."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
@@ -15,7 +15,7 @@ from fair_allocator.simulate.policies import Instance, Policy
 ENGINES: Final = {"core": single.play, "vectorised": batch.play}
 
 SMALL: Final = 20_000
-"""Decisions up to which the core is as fast as the vectorised engine."""
+"""Up to this many decisions, the core is as fast as the vectorised engine."""
 
 _POLL_SECONDS: Final = 0.2
 
@@ -95,12 +95,12 @@ def play(
 
 
 def _parts(job: Job, processes: int) -> Iterator[list[PolicyRun]]:
-    """Split the rows into batches that can be played together, one of each kind per process."""
+    """Split the runs into parts that the engine can play together, each kind for every process."""
     rules = {policy: policy.rule_on(job.instance) for policy in job.policies}
     rule_of = {policy.learner: rule for policy, rule in rules.items() if rule != "none"}
 
     def kind(policy: Policy) -> tuple[str, str]:
-        # A policy without a rule can be played together with a policy that has one.
+        # A policy with the rule "none" can be played together with a policy that has another rule.
         rule = rules[policy]
         return policy.learner, rule_of.get(policy.learner, rule) if rule == "none" else rule
 

@@ -41,7 +41,7 @@ class Trial(NamedTuple):
         By [measure, checkpoint], in the order of `MEASURES`. The worst violation is the largest
         ``floor(entitled) - pulls`` of any arm at any round up to the checkpoint.
     unserved
-        Rounds whose request no arm could take, because all arms were away or busy.
+        How many rounds had a request that no arm could take, because all arms were away or busy.
     """
 
     measures: Floats
@@ -61,7 +61,10 @@ class Outcome(NamedTuple):
 
 
 def checkpoints(scenario: Scenario) -> list[int]:
-    """Return about a hundred evenly spread rounds, and the last round before each stage."""
+    """Return about a hundred rounds at even distances, and the last round before each stage.
+
+    A *stage* is a span of rounds with the same arms.
+    """
     even = {round(t) for t in np.linspace(1, scenario.horizon, _POINTS)}
     return sorted(even | {turn - 1 for turn, _ in scenario.stages() if turn > 1})
 
@@ -114,7 +117,7 @@ def play(
     processes: int = 1,
     tick: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Outcome]:
-    """Play every policy in every run; the number of processes does not change the outcome."""
+    """Play every policy in every run. The outcome does not depend on the number of processes."""
     outcomes = {}
     with ExitStack() as stack:
         each: Callable[..., Iterable[Trial]] = map
@@ -147,7 +150,7 @@ def play_once(
     mail = _Mail(scenario, pool, world)
     points = {t: at for at, t in enumerate(checkpoints(scenario))}
     measures = np.zeros((len(MEASURES), len(points)))
-    worst = 0  # over all epochs: a pool knows only that of its current epoch
+    worst = 0  # over all epochs, because the pool knows only the value of its current epoch
     for t in range(1, scenario.horizon + 1):
         worst = max(worst, pool.peak_at_pulls)
         if t > 1 and t in stages:
@@ -173,13 +176,13 @@ def play_once(
 
 
 def _able(pool: Pool, there: frozenset[str]) -> list[str]:
-    """Return the arms that are there and not busy."""
+    """Return those arms of the pool that are in `there` and not busy."""
     away = pool.away
     return [name for at, name in enumerate(pool.arms) if name in there and at not in away]
 
 
 class _Mail:
-    """Rewards that have not arrived yet."""
+    """Holds the rewards that have not arrived yet."""
 
     def __init__(self, scenario: Scenario, pool: Pool, world: ScenarioWorld) -> None:
         self._delay, self._pool, self._world = scenario.delay, pool, world
@@ -206,12 +209,12 @@ class _Mail:
 
 
 class _Ledger:
-    """The cost of a run, while arms come and go.
+    """Computes the regret and r-regret of a run in which arms may come and go.
 
     A pull costs the gap to the best arm that could take the request. With several slots, the best
     pick is compared with the best arm, the second with the second, and so on. r-regret leaves out
-    an arm's first pulls, as many as are promised so far. Promised pulls that the arm did not get
-    are subtracted as well.
+    as many of an arm's pulls as were promised so far, the first ones. If the arm got fewer pulls
+    than promised, the cost of the missing pulls is subtracted.
     """
 
     def __init__(
@@ -227,7 +230,7 @@ class _Ledger:
         self._open()
 
     def _open(self) -> None:
-        """Start a new bill for each arm, at the beginning of a stage."""
+        """Start a new `_Bill` for each arm, at the beginning of a stage (see `checkpoints`)."""
         best = max(self._means[name] for name in self._pool.arms)
         for name in self._pool.arms:
             self._bills.setdefault(name, []).append(_Bill(best - self._means[name]))
@@ -274,7 +277,7 @@ class _Ledger:
         self._open()
 
     def leave(self, names: Sequence[str]) -> None:
-        """Close the accounts of arms that leave."""
+        """Add up the costs of arms that leave."""
         pulls, owed = self._pool.pulls, self._pool.entitled
         for name in names:
             rounds = self._pool.rounds + 1 - self._joined[name]
@@ -285,7 +288,7 @@ class _Ledger:
 
 @dataclass(slots=True)
 class _Bill:
-    """An arm's pulls in one stage, and the cost of each, as an average if requests differ."""
+    """An arm's pulls in one stage, and the cost of each pull (an average, if requests differ)."""
 
     gap: float
     pulls: int = 0

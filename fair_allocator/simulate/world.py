@@ -1,4 +1,4 @@
-"""Rewards of a scenario's arms, with delays and losses: all a function of (seed, run).
+"""The rewards of a scenario's arms, with delays and losses. They depend only on (seed, run).
 
 In one run, the n-th pull of an arm pays the same under every policy, and the rewards of a round
 have the same delay or loss. So policies are compared on the same random numbers.
@@ -19,7 +19,10 @@ _AT_ONCE: Final = 256
 _DELAYS, _LOSSES, _REWARDS = 1, 2, 3
 """Streams of random numbers; the streams of the arms follow after these."""
 _THERE: Final = 1 << 32
-"""The stream that decides which arms are there; too large to be the stream of an arm."""
+"""The stream that decides which arms are there.
+
+Its number is too large to be the stream of an arm.
+"""
 
 
 class ScenarioWorld:
@@ -99,7 +102,7 @@ def _cut_normal(normal: Normal, chance: np.random.Generator) -> Callable[[int], 
     low, high = bell.cdf(0.0), bell.cdf(1.0)
 
     def draw(size: int) -> Floats:
-        # Stay away from 0 and 1, where the inverse is infinite.
+        # Avoid 0 and 1, where the inverse of the distribution is infinite.
         places = low + (high - low) * chance.random(size)
         places = np.clip(places, 1e-16, 1 - 1e-16)
         return np.clip([bell.inv_cdf(place) for place in places.tolist()], 0.0, 1.0)

@@ -1,4 +1,4 @@
-"""Moves the state of pools from one log to another: reading shards, export files and imports."""
+"""Move the state of pools from one log to another: read shards, write and read exports, import."""
 
 from fair_allocator.transfer.importing import import_shards, place_pools
 from fair_allocator.transfer.shards import JournalReader, read_shard, read_shards

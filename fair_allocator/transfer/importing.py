@@ -1,10 +1,11 @@
-"""Imports the pools of an export into a new log.
+"""Import the pools of an export into a new log.
 
-The pools become the first snapshot of each partition's journal. First the import commits the parts
-of the snapshots. Parts have no effect without a manifest, which lists them. Then the import commits
-the manifests of all partitions in one transaction. So an interrupted import has no effect. With
-each manifest comes an empty journal entry. If the imported snapshot is damaged later, this entry
-still shows that the log was not empty.
+The pools become the first snapshot of each partition's journal. A snapshot consists of *parts*,
+which have the pools, and a *manifest*, which lists the parts (see `shard.snapshot`). First the
+import commits the parts. Parts have no effect without a manifest. Then the import commits the
+manifests of all partitions in one transaction. So an interrupted import has no effect. With each
+manifest, the import writes an empty journal entry. If the imported snapshot is damaged later, this
+entry still shows that the log was not empty.
 """
 
 import time
@@ -32,10 +33,12 @@ _BEFORE: Final = 1
 def import_shards(
     log: Log, shards: Sequence[Shard], checksum: str, chunk_bytes: int, done: Callable[[int], None]
 ) -> None:
-    """Write shards to a log that no service has used; call `done` with the number written so far.
+    """Write shards to a log that no service has used.
 
-    The log must commit all partitions at once, because half of an import could not be served or
-    repeated. This function opens the log, and the caller closes it.
+    `done` is called with the number of shards written so far.
+
+    The log must commit all partitions at once: if only a part of an import were committed, it could
+    be neither served nor repeated. This function opens the log, and the caller closes it.
 
     Raises
     ------
@@ -93,7 +96,7 @@ def _home(pool: str, partition: int, settings: ShardSettings) -> int:
 
 
 class _Owner:
-    """A listener of the log. It takes every partition that the log assigns, and notes it."""
+    """A handler of the log that notes every partition it gains."""
 
     def __init__(self) -> None:
         self.owned: set[int] = set()
@@ -149,7 +152,7 @@ def _write(
         entry = Draft(_BEFORE + 1, shard.writer, table.clock, nothing_read, partitions)
         first = Outgoing(JOURNAL, shard.partition, ENTRY, entry.encode(shard.chain)[0])
         records = snapshots.records([first], whole=True)
-        if len(table):  # without pools there are no parts, and these records are the manifest
+        if len(table):  # without pools there are no parts: these records are already the manifest
             snapshots.committed(log.commit(records, {}, {}), round(time.time() * 1000))
             records = snapshots.records([], whole=True)
         decisive += [*standings, *records, first]
@@ -159,7 +162,10 @@ def _write(
 
 
 def _standings(shard: Shard) -> list[Outgoing]:
-    """Return records with the standing of every pool, so that an audit of the new log can start."""
+    """Return records with the quota, entitlement and pulls of every arm.
+
+    An audit of the new log starts from these.
+    """
     outbox = Outbox(shard.partition, shard.offsets)
     for name in sorted(shard.table):
         hosted = shard.table.hosted(name)

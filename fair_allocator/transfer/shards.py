@@ -1,4 +1,4 @@
-"""Read the shards of a log from outside, while a service may be writing to it."""
+"""Read the shards (the pools of a partition) of a log, even while a service writes to the log."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -17,9 +17,9 @@ class JournalReader:
         self._client = client
 
     def committed(self, partition: int) -> Committed:  # noqa: ARG002
-        """Return no positions and no hint, because a client cannot see them.
+        """Return no positions and no hint, because a client cannot read them from the log.
 
-        A hint tells a restore where to begin.
+        Without a hint, which tells a restore where to begin, the whole journal is read.
         """
         return Committed({}, "")
 
@@ -39,7 +39,7 @@ def read_shard(client: LogClient, partition: int, settings: ShardSettings) -> Sh
         try:
             return restore(reader, partition, settings, only_look=True)[0]
         except OffsetGone:
-            continue  # a running service trimmed the journal, so there is a newer snapshot
+            continue  # a running service trimmed the journal; now there is a newer snapshot to read
     raise LogUnavailable(f"journal {partition} is trimmed faster than it can be read: try again")
 
 

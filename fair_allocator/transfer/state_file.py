@@ -1,8 +1,9 @@
 """The state of every pool as NDJSON: what `export` writes and `import` reads.
 
-The first line is the header. It has the format, its version and the release. For each partition it
-has the clock, and the fingerprints of the configuration file's pools that were applied. Then comes
-one line for each pool. The last line has a checksum over all bytes before it.
+The first line is the header. It has the name of the format, its version and the release that wrote
+the file. For each partition it has the clock, and fingerprints of the pools in the configuration
+file as they were last applied. Then comes one line for each pool. The last line has a checksum over
+all bytes before it.
 """
 
 import json
@@ -45,7 +46,8 @@ class Origin:
     clock
         The shard's time, in ms.
     applied
-        The fingerprints of the configuration file's pools when they were last applied.
+        The fingerprints (hashes) of the configuration file's pools as they were last applied, by
+        pool.
     """
 
     partition: int
@@ -55,7 +57,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class PoolLine:
-    """A pool: the partition it was on, and its state."""
+    """A pool of an export: the partition that it was on, and its state."""
 
     partition: int
     name: str
@@ -64,7 +66,7 @@ class PoolLine:
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
-    """The content of a file that was read to its end and is undamaged."""
+    """The content of an export that was read to its end and is not damaged."""
 
     origins: dict[int, Origin]
     pools: list[PoolLine]
@@ -104,7 +106,10 @@ def _line(data: object) -> bytes:
 
 
 def write_file(path: str, lines: Iterable[bytes]) -> int:
-    """Write a complete file or none, and return the number of lines. Raise OSError on failure."""
+    """Write a complete file; return the number of lines.
+
+    If it fails, raise OSError and write no file.
+    """
     beside, count = f"{path}.{os.getpid()}.part", 0
     try:
         # Only the owner may read the file, because it has the state of every pool.

@@ -12,7 +12,8 @@ from fair_allocator.web.tokens import Right, Token, Tokens
 __all__ = ["Access", "Right"]
 
 _OWN_PAGES: Final = ("same-origin", "none")
-"""Values of Sec-Fetch-Site for our own page, and for an address that the user typed."""
+"""The values of the header Sec-Fetch-Site for our own page, and for an address that the user
+typed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,8 @@ class Access:
     Attributes
     ----------
     tokens
-        The tokens and their rights. Without any tokens, all clients may read, no client may
-        control, and clients may ask only if the server is `local`.
+        The tokens and their rights. If there are no tokens at all, every client may read, no client
+        may send controls, and clients may send requests only if the server is `local`.
     hosts
         Names that clients may use for the server, in lower case. If empty, a server that is not
         `local` accepts any name. Loopback names are always accepted. A server that is not `local`
@@ -75,7 +76,7 @@ class Access:
         return token
 
     def _check_free(self, right: Right) -> None:
-        """Refuse the rights that no client has without a token."""
+        """Refuse the right if no client has it without a token."""
         if right is Right.CONTROL or (right is Right.ASK and not self.local):
             raise Problem(
                 403,

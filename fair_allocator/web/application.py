@@ -1,6 +1,6 @@
-"""Routes of several parts as one application, with the same rules for all of them.
+"""Put the routes of several parts together as one application, with the same rules for all.
 
-The application refuses a request before any route sees it if its Host header is not one of our
+Before any route sees a request, the application refuses it if its Host header is not one of our
 names, or if its body is too long or not expected. Routes see the path as the client sent it, so
 that a name with an encoded slash stays one name. Write `{pool:name}` for a part of a path that may
 be any text.
@@ -67,7 +67,7 @@ class _Headers(Headers):
 
 
 class _Request(Request):
-    """A request whose headers are quick to find: each one is looked for several of them."""
+    """A request whose headers are found fast, because for each request several are looked up."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         super().__init__(scope, receive)
@@ -94,7 +94,8 @@ class Part:
 class Application:
     """An ASGI application made of parts; the routes of the first part are tried first.
 
-    Its server must have the extension `WHOLE`. Only streams are sent piece by piece.
+    Its server must have the ASGI extension `WHOLE`, by which all answers except streams are sent in
+    one piece.
     """
 
     def __init__(self, parts: Sequence[Part], access: Access, bounds: Bounds) -> None:
@@ -105,7 +106,7 @@ class Application:
         self._routes = [route for part in parts for route in part.routes]
 
     async def start(self, stack: AsyncExitStack) -> None:
-        """Enter `running` of all parts; the end of the stack leaves them."""
+        """Enter `running` of all parts. They are left when the stack is closed."""
         for part in self._parts:
             if part.running is not None:
                 await stack.enter_async_context(part.running())
@@ -141,7 +142,7 @@ class Application:
         except Problem as problem:
             refusal = problem
         except (ClientDisconnect, asyncio.CancelledError):
-            return  # the client or the server has gone
+            return  # the client has gone, or the server ends
         except Exception:
             if started:
                 raise  # uvicorn reports it, and closes the connection
@@ -168,7 +169,8 @@ class Application:
         if len(hosts) > 1:
             raise Problem(400, "there is more than one Host header")
         if not self._access.answers_to(hosts[0] if hosts else ""):
-            # DNS rebinding: a foreign page lets its own name point to this server, to read from it.
+            # Prevent DNS rebinding: a page of another site lets its own name point to this server,
+            # to read from it.
             raise Problem(421, "this host name is not allowed: see observe.hosts")
         most = self._bounds.body_bytes if scope["method"] == "POST" else 0
         if int(length) > most or (chunked and not most):
@@ -202,7 +204,7 @@ class Application:
 
 
 class _Bodies:
-    """Counts the bytes of all bodies whose requests are not answered yet."""
+    """Counts the bytes of the bodies of all requests that are not answered yet."""
 
     __slots__ = ("most", "taken")
 
@@ -240,7 +242,7 @@ class _Body:
         return message
 
     def release(self) -> None:
-        """Make room for other bodies: the request is answered."""
+        """Make room for other bodies, because the request is answered."""
         self._bodies.taken -= self._size
 
 
@@ -251,7 +253,8 @@ def _too_long(most: int) -> Problem:
 async def read_json(request: Request) -> bytes:
     """Return the body of a request; a body must have the type JSON.
 
-    A form of another site can send any text, but not with this type.
+    The check of the type protects against forms on other sites, which can send any text but not
+    with this type.
 
     Raises
     ------

@@ -10,23 +10,25 @@ class Bounds:
     Attributes
     ----------
     connections
-        Connections at the same time. For a further one, the server closes another, see `crowd`.
+        Connections at the same time. If a further client connects, the server closes another
+        connection (see `crowd`).
     head_bytes, head_fields
         Bytes of a request's first line and headers together, and the number of headers.
     body_bytes
         Bytes of a request's body.
     bodies_bytes
-        Bytes of all bodies whose requests are not answered yet. A request beyond that is refused,
-        and its client may ask again later.
+        Bytes of all bodies whose requests are not answered yet. A request that exceeds this is
+        refused, and its client may ask again later.
     head_seconds
         Time from the first byte of a request, or from the connection, to the end of its head.
     body_seconds
-        Time from there to the end of its body.
+        Time from the end of the head to the end of the body.
     send_seconds
-        Time for which a client may leave data that was sent to it unread.
+        How long a client may leave data unread that the server has sent.
     idle_seconds
-        Time between two requests of a connection. It is longer than proxies and client libraries
-        keep a connection, so that they close it first and never send on a closing connection.
+        Time between two requests of a connection. Proxies and client libraries keep an idle
+        connection for less time than this. So they close it first, and never send on a connection
+        that the server is closing.
     linger_bytes, linger_seconds
         How much, and for how long, a client may go on sending after the last answer (the rest of
         a refused body), so that the client can still read the answer.

@@ -1,18 +1,19 @@
-"""One connection: uvicorn's protocol, with a deadline and a bound on everything a client does.
+"""One connection: uvicorn's protocol, with limits of time and size on everything a client does.
 
 uvicorn has no deadline for a request, and its timer of idle connections starts again with every
-byte. Here each connection is in the crowd's queue for its phase, and the crowd ends slow ones.
+byte. Here each connection is in a queue of the *crowd* (see `crowd`), one queue for each phase of a
+connection. The crowd ends the connections that are too slow.
 
 If a client sends a request before the previous one is answered, the connection ends after that
-answer. None of our clients sends requests ahead, and with a queue a client could decide how much
-memory we use.
+answer. None of our clients sends requests ahead of the answer. If the server kept such requests in
+a queue, a client could decide how much memory the server uses.
 
-If a client goes away before it has its answer, the handler of its request is cancelled. Nobody
-could take that answer, and a handler may wait for up to a minute.
+If a client goes away before it has its answer, the handler of its request is cancelled. Its answer
+could not be delivered, and a handler may wait for up to a minute.
 
-An answer that does not wait for the rest of the body says `Connection: close`. The server then
-reads and discards the rest for a while. To close a socket with unread data would reset the
-connection, and the client could lose the answer.
+If the server answers before it has the whole body, the answer says `Connection: close`. The server
+then reads and discards the rest of the body for some time. If it closed the socket at once, the
+unread data would reset the connection, and the client could lose the answer.
 """
 
 import asyncio
@@ -42,7 +43,10 @@ _METHODS: Final = "GET, HEAD, POST"
 _LENGTHS: Final = (b"content-length", b"transfer-encoding")
 
 _MOST_COPIED: Final = 65_536
-"""The longest body to copy into one buffer with its head; for more, a second call is cheaper."""
+"""The longest body to copy into one buffer with its head.
+
+For a longer body, a second call takes less time.
+"""
 
 
 WHOLE: Final = "whole-answer"
@@ -72,24 +76,27 @@ class Connection(HttpToolsProtocol):
         self.app = self._answer
         self.phase: Phase | None = None
         self._accepted = accepted
-        """The socket, used until there is a transport: a TLS handshake takes some time."""
+        """The accepted socket.
+
+        It is used until there is a transport, which comes after the TLS handshake.
+        """
         self._crowd = crowd
         self._bounds = bounds
         self._deaf = False
         """Whether further data from the client is discarded."""
         self._thrown_away = 0
-        """Bytes that came after the last answer."""
+        """How many bytes came after the last answer."""
         self._last = False
-        """Whether the answer under way said that it is the last one."""
+        """Whether the answer that is being sent is the last one of the connection."""
         self._replaying = False
-        """Whether the parser is fed a head that was parsed before."""
+        """Whether the parser is reading a head for the second time (see `_replace_parser`)."""
         self._in_head = False
         self._head_bytes = 0
         """Bytes received of a head that is not complete yet."""
         self._fields = self._fields_bytes = 0
         """In the current head: the number of headers, and their bytes with the first line."""
         self._refusal: Problem | None = None
-        """Why the parser was stopped."""
+        """The problem because of which the parser was stopped; None if it was not."""
         self._handling: asyncio.Task[None] | None = None
         """The task that answers a request."""
 
@@ -97,7 +104,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if self.phase is None:  # the crowd has closed it meanwhile, to make room
+        if self.phase is None:  # the crowd has already closed it, to make room
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -184,7 +191,7 @@ class Connection(HttpToolsProtocol):
         self._check_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # The same as uvicorn's, but bounded, and in one call.
+        # This does the same as uvicorn's method, but in one call and with limits.
         if self._replaying:
             return
         self._fields += 1
@@ -219,7 +226,7 @@ class Connection(HttpToolsProtocol):
     # -- the answer ---------------------------------------------------------------------------
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the application answer; announce if this is the connection's last answer."""
+        """Let the application answer. The answer says if it is the last one of the connection."""
         cycle = self.cycle
 
         async def give(message: Message) -> None:
@@ -229,7 +236,8 @@ class Connection(HttpToolsProtocol):
             if cycle.more_body:
                 cycle.keep_alive = False
             await send(message)
-            # uvicorn would close at once, which resets a client that still sends: see `_end`.
+            # uvicorn would close at once. This would reset the connection of a client that still
+            # sends (see `_end`).
             self._last, cycle.keep_alive = not cycle.keep_alive, True
 
         scope["extensions"] = {WHOLE: self._give_whole}
@@ -237,15 +245,16 @@ class Connection(HttpToolsProtocol):
         try:
             await self._app(scope, receive, give)
         finally:
-            if self._handling is own:  # and not the task of the next request
+            if self._handling is own:  # it may already be the task of the next request
                 self._handling = None
 
     async def _give_whole(
         self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes
     ) -> None:
-        """Send an answer in one system call; a second one could cost some ms.
+        """Send an answer in one system call, because a second call could take some ms.
 
-        During a system call, the decision loop may take the interpreter. uvicorn makes two.
+        During a system call, the service's loop may take Python's interpreter lock. uvicorn makes
+        two calls for an answer.
         """
         cycle = self.cycle
         if self.flow.write_paused and not cycle.disconnected:
@@ -296,7 +305,7 @@ class Connection(HttpToolsProtocol):
         self._crowd.move(self, phase)
 
     def expire(self) -> None:
-        """Answer 408 if the client is too slow with its request; else leave it to `Crowd`."""
+        """Answer 408 if the client is too slow with its request. Otherwise `Crowd` cuts it."""
         sent_something = self._head_bytes and self.phase is Phase.HEAD
         if sent_something or self.phase is Phase.BODY:
             self._refuse(Problem(408))
@@ -311,7 +320,7 @@ class Connection(HttpToolsProtocol):
                 self._accepted.shutdown(socket.SHUT_RDWR)
 
     def _refuse(self, problem: Problem) -> None:
-        """Answer with a problem and close; if an answer has begun already, break it off."""
+        """Answer with a problem and close. If an answer has already begun, break it off."""
         if self._is_answering():
             started = self.cycle.response_started
             self.cycle.disconnected = True
@@ -326,8 +335,8 @@ class Connection(HttpToolsProtocol):
     def _end(self) -> None:
         """Send the end of the stream, and wait a little for the client to close.
 
-        To close while the client still sends would reset the connection, and the client could lose
-        the answer.
+        If the server closed while the client still sends, the connection would be reset, and the
+        client could lose the answer.
         """
         self._deaf = True
         if self.transport.can_write_eof():  # TLS has no such end
@@ -354,9 +363,9 @@ def _refusal(problem: Problem) -> bytes:
 
 
 def _encode(status: int, headers: Sequence[tuple[bytes, bytes]], last: bool) -> bytes:
-    """Return the head of an answer; `last` says that the connection ends after it.
+    """Return the head of an answer. `last` says whether the connection ends after this answer.
 
-    It gets the headers of every answer besides its own, whose names are in lower case.
+    The head has `headers`, whose names are in lower case, and the headers that every answer has.
     """
     own = dict(headers)
     lines = [b"%b: %b\r\n" % pair for pair in headers]

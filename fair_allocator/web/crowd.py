@@ -1,9 +1,9 @@
-"""All connections by phase: find those that are too slow, and make room for new ones.
+"""All connections of a server by phase: end those that are too slow, and make room for new ones.
 
-There is one queue for each phase. A connection joins the end of a queue when it enters that phase,
-so the first of a queue has waited longest. The crowd only looks at the first, even if there are
-many connections. A connection changes its phase only after a complete part, not after a single
-byte.
+A *phase* says what a connection waits for. There is one queue for each phase. A connection is put
+at the end of a queue when it enters that phase. So the first connection of a queue has been in its
+phase longest, and the crowd has to look only at this one. A connection changes its phase only after
+a complete part of a request, and not after a single byte.
 """
 
 import logging
@@ -18,7 +18,7 @@ from fair_allocator.web.bounds import Bounds
 logger = logging.getLogger(__name__)
 
 
-class Phase(IntEnum):  # numbers are quicker keys than other members of an enumeration
+class Phase(IntEnum):  # as keys of a dict, integers are faster than other enumeration members
     """What a connection waits for."""
 
     HEAD = auto()
@@ -26,20 +26,20 @@ class Phase(IntEnum):  # numbers are quicker keys than other members of an enume
     BODY = auto()
     """The body of a request, or the rest of it."""
     ANSWER = auto()
-    """The server: it answers a request, or a stream is open."""
+    """The server, which answers a request or sends a stream."""
     SEND = auto()
     """The client, which has to read what was sent to it."""
     IDLE = auto()
     """The first byte of the next request."""
     END = auto()
-    """The client, which has to close; it was sent its last answer."""
+    """The client, which has to close the connection after its last answer."""
 
 
 class Member(Protocol):
     """A connection, as the crowd sees it."""
 
     phase: Phase | None
-    """Only the crowd sets it; None if the connection is not in the crowd."""
+    """The phase of the connection; None if it is not in the crowd. Only the crowd sets it."""
 
     def expire(self) -> None:
         """End the connection because it took too long."""
@@ -117,7 +117,7 @@ class Crowd:
         return False
 
     def _expire(self, member: Member) -> None:
-        """Let a connection answer its client; cut it if it has nothing to answer."""
+        """Let a connection answer its client that it was too slow. Cut it if it has no request."""
         phase = member.phase
         try:
             member.expire()
@@ -127,7 +127,10 @@ class Crowd:
             self._cut(member)
 
     def make_room(self) -> None:
-        """Close the connection that keeps the server waiting longest, or else the oldest answer."""
+        """Close the connection whose client keeps the server waiting longest.
+
+        If the server waits for no client, close the connection with the oldest answer.
+        """
         if not self._size:
             return
         waiting = [self._lines[phase] for phase in _ENDING if self._lines[phase]]

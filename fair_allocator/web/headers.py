@@ -12,4 +12,4 @@ HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""Defaults: an answer may set its own value for any of them."""
+"""The headers that every answer has. An answer may set another value for any of them."""

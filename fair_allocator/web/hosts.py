@@ -17,7 +17,7 @@ def host_name(header: str) -> str:
 
 
 def is_address(name: str) -> bool:
-    """Tell whether a name is an IP address, which DNS cannot redirect."""
+    """Tell whether a name is an IP address. DNS cannot redirect an address."""
     try:
         ipaddress.ip_address(name)
     except ValueError:

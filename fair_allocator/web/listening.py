@@ -16,8 +16,8 @@ def listen(host: str, port: int) -> socket.socket:
         If the address cannot be used, or another process listens there.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only if the protocol is named. Without it, the second part of an
-    # answer would wait 40 ms for the client to confirm the first.
+    # Name the protocol (TCP), because only then asyncio sets TCP_NODELAY. Without TCP_NODELAY, the
+    # second part of an answer would wait up to 40 ms until the client confirms the first part.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""Errors as problem+json (RFC 9457); they never repeat what the client sent."""
+"""Errors in the format problem+json (RFC 9457). They never repeat what the client sent."""
 
 import json
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ class Problem(Exception):
     detail
         What is wrong with this request, in a sentence; "" if the status says enough.
     title
-        What is wrong in general; by default the status in words.
+        What kind of problem it is; by default the HTTP status in words.
     headers
         Headers of the answer, besides its type.
     members
-        Further members of the object, such as ``field`` and ``reason``.
+        Further members of the JSON object, such as ``field`` and ``reason``.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """The server: one port, one thread, one event loop. It changes neither signals nor logging.
 
-The server accepts connections itself, a few in each turn of the event loop. asyncio would accept
-all that wait before it does anything else, and count a connection only after its TLS handshake.
+The server accepts connections itself, a few in each turn of the event loop. asyncio would first
+accept all connections that wait, before it does anything else. It would also count a connection
+only after its TLS handshake.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ ACCEPTS: Final = 32
 """Connections to accept in one turn of the event loop, before it serves the others."""
 
 SWEPT: Final = 32
-"""The most slow connections to end in one turn."""
+"""The most slow connections to end in one turn of the event loop."""
 
 SWEEP_SECONDS: Final = 0.2
 """How often to look for connections that took too long."""
@@ -78,7 +79,7 @@ class Server:
 
 
 def _most_connections(bounds: Bounds) -> int:
-    """Return the limit of connections; at least half of the file descriptors stay free."""
+    """Return the limit of connections, which leaves at least half of the file descriptors free."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return bounds.connections if files < 0 else max(1, min(bounds.connections, files // 2))
 
@@ -208,7 +209,7 @@ class _Serving:
             await asyncio.wait(set(self._state.tasks), timeout=self._bounds.end_seconds)
         for connection in self._crowd:
             connection.cut()
-        await asyncio.sleep(0)  # the connections learn that they are closed
+        await asyncio.sleep(0)  # let the connections learn that they are closed
         under_way = {*self._state.tasks}
         for task in under_way:
             task.cancel()

@@ -18,8 +18,8 @@ LOOK_SECONDS: Final = 1.0
 class Tls:
     """A certificate with its chain and its key, both in PEM.
 
-    Open connections keep their certificate. If changed files cannot be loaded, or do not belong
-    together yet, an error is logged and the old certificate stays in use.
+    Open connections keep their certificate. If the files were changed and cannot be loaded, or if
+    only one of the two was changed so far, an error is logged and the old certificate stays in use.
 
     Raises
     ------

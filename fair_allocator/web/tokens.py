@@ -36,7 +36,7 @@ class Right(StrEnum):
     """What a client may do. Each right stands alone: none includes another."""
 
     READ = "read"
-    """See metrics, pools and assignments."""
+    """Read metrics, pools and assignments."""
     ASK = "ask"
     """Send requests, rewards and declines."""
     CONTROL = "control"
@@ -66,7 +66,8 @@ class Tokens:
     """All known tokens: those given by the caller, and those of a file.
 
     If the file cannot be read or is not valid, an error is logged and the old tokens stay valid. So
-    a typing mistake locks no client out. An empty file removes all its tokens.
+    a typing mistake in the file locks no client out. An empty file is valid: it removes all tokens
+    of the file.
 
     Raises
     ------
@@ -97,7 +98,7 @@ class Tokens:
         return self._file is not None or bool(self._given)
 
     def find(self, secret: str) -> Token | None:
-        """Return the token that a client sent, None if it is not known.
+        """Return the known token whose secret a client sent, or None.
 
         The search takes the same time for every secret, known or not.
         """
@@ -127,7 +128,7 @@ class Tokens:
 
 
 def _version(file: Path) -> tuple[int, ...] | None:
-    """Return numbers that change whenever the file does, None if there is no file."""
+    """Return numbers that change whenever the file changes; None if there is no file."""
     try:
         known = file.stat()
     except OSError:

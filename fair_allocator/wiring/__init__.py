@@ -1,4 +1,4 @@
-"""Makes the log, and the settings of service and shards, from the configuration."""
+"""Make the log, and the settings of the service and its shards, from the configuration."""
 
 from fair_allocator.wiring.backends import (
     BACKENDS,

@@ -17,7 +17,7 @@ class ServedTopic(NamedTuple):
 
 
 class TopicFinding(NamedTuple):
-    """A remark about a topic. If it is `wrong`, the service does not start."""
+    """A remark about a topic. If `wrong` is true, the service does not start."""
 
     topic: str
     wrong: bool
@@ -33,7 +33,7 @@ class TopicCheck(NamedTuple):
 
 
 class Backend(ABC):
-    """One kind of log, made from a configuration."""
+    """One kind of log. Its methods make the log from a configuration."""
 
     @abstractmethod
     def name(self, configuration: Configuration) -> str:
@@ -41,11 +41,15 @@ class Backend(ABC):
 
     @abstractmethod
     def open_log(self, configuration: Configuration, *, exactly_once: bool) -> Log:
-        """Return the log as a service uses it. It is not opened yet."""
+        """Return the log for a service, not opened yet.
+
+        With `exactly_once`, its commits are transactions over all partitions, even if another mode
+        is configured.
+        """
 
     @abstractmethod
     def open_client(self, configuration: Configuration, *, create: bool) -> LogClient:
-        """Return the log as clients use it."""
+        """Return a client of the log. With `create`, make the log first if it does not exist."""
 
     @abstractmethod
     def check(self, configuration: Configuration) -> None:

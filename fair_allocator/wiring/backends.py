@@ -48,7 +48,7 @@ def log_name(configuration: Configuration) -> str:
 
 
 def open_log(configuration: Configuration, *, exactly_once: bool = False) -> Log:
-    """Return the configured log as a service uses it. It is not opened yet.
+    """Return the configured log for a service. It is not opened yet.
 
     With `exactly_once`, its commits are transactions over all partitions, even if another mode is
     configured.
@@ -57,7 +57,7 @@ def open_log(configuration: Configuration, *, exactly_once: bool = False) -> Log
 
 
 def open_client(configuration: Configuration, *, create: bool = False) -> LogClient:
-    """Return the configured log as clients use it.
+    """Return a client of the configured log.
 
     Without `create`, the log must exist, and any number of partitions is accepted. Only the command
     `topics` makes topics on Kafka.

@@ -1,4 +1,4 @@
-"""Makes the log on Kafka from the configuration."""
+"""Make the log on Kafka from the configuration."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -29,7 +29,7 @@ from fair_allocator.wiring.backend import Backend, ServedTopic, TopicCheck, Topi
 
 
 class Kafka(Backend):
-    """A cluster, through one of the client libraries."""
+    """The log on a Kafka cluster, through one of the client libraries."""
 
     def __init__(self, client: str) -> None:
         self._client = client
@@ -143,7 +143,10 @@ def _oauth(kafka: KafkaSection) -> OAuth:
 
 
 def _secret(what: str, key: str, value: SecretStr, file: Path | None) -> str:
-    """Return the secret at `key`, which `what` needs."""
+    """Return the secret of the setting `key`, given directly or in a file.
+
+    `what` needs the secret; the error message names it.
+    """
     secret = secret_of(f"kafka.{key}", value, file)
     if not secret:
         kind = "password" if "password" in key else "secret"

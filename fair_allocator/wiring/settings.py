@@ -1,4 +1,4 @@
-"""Makes the settings of service and shards from the configuration."""
+"""Make the settings of the service and its shards from the configuration."""
 
 from typing import Any, Final
 
@@ -85,5 +85,5 @@ def _plain(pool: PoolConfiguration) -> dict[str, Any]:
 
 
 def _share(partitions: int) -> int:
-    """Return the memory that the requests of one partition may take, if one instance owns all."""
+    """Return the bytes for the requests of a partition, if one instance owns all partitions."""
     return max(_LEAST_SHARE, memory_bytes() * 6 // 10 // partitions)

@@ -1,4 +1,4 @@
-"""Makes the embedded log from the configuration."""
+"""Make the embedded log from the configuration."""
 
 from fair_allocator.config import Configuration
 from fair_allocator.log.sqlite import SqliteClient, SqliteLog
@@ -6,7 +6,10 @@ from fair_allocator.wiring.backend import Backend
 
 
 class Embedded(Backend):
-    """A SQLite file. Its commits are always transactions over all partitions."""
+    """The embedded log in a SQLite file.
+
+    Its commits are always transactions over all partitions.
+    """
 
     def name(self, configuration: Configuration) -> str:
         return str(configuration.log.path)
@@ -32,7 +35,7 @@ class Embedded(Backend):
         return SqliteClient(log.path, partitions, partitioner=log.partitioner)
 
     def check(self, configuration: Configuration) -> None:
-        """Accept all settings, because none of them contradict each other on this log."""
+        """Accept all settings, because on this log no settings can contradict each other."""
 
     def check_topics(
         self,

@@ -1,1 +1,1 @@
-"""What tests of several folders use, and what judges them; no tests."""
+"""Code that tests of several folders share, and checkers that judge their results."""

@@ -1,4 +1,8 @@
-"""Assignments logs of pools with requests of any kind, played on the core and written by hand."""
+"""Make assignments logs for tests of the audit, for pools whose requests may name arms and slots.
+
+The decisions come from a pool of the core. The records are written by code of this module, not by
+the service's.
+"""
 
 import random
 from collections.abc import Callable
@@ -14,7 +18,7 @@ Record = dict[str, Any]
 
 
 class Scribe:
-    """Asks a pool, and writes what happens as the service would."""
+    """Sends requests to a pool of the core, and writes the records that the service would write."""
 
     def __init__(self, arms: dict[str, Any], **settings: Any) -> None:
         self.log: list[Record] = []
@@ -24,7 +28,7 @@ class Scribe:
             arms, name="crowd", on_epoch=self.epochs.append, **{"requests": "any", **settings}
         )
         self.open: list[tuple[int, Request, str]] = []
-        """Offset, request and arm of every open assignment."""
+        """The offset, request and arm of every open assignment."""
         self.waiting: list[tuple[int, Request]] = []
         self.stand()
 
@@ -35,7 +39,7 @@ class Scribe:
         self.log.append({**said, "partition": 0, "folded": dict(self.folded)})
 
     def stand(self, chunks: int = 1) -> None:
-        """Write a complete epoch record."""
+        """Write the epoch with every arm, in `chunks` records."""
         self.epochs.clear()
         epoch = self.pool.in_force()
         names = list(epoch.arms)
@@ -44,7 +48,7 @@ class Scribe:
         self.pool.forget_moves()
 
     def change(self, named: list[str], left: list[str] = []) -> None:  # noqa: B006
-        """Write a record of what changed: named arms, and who left."""
+        """Write the epoch record of a change: the arms that changed, and those that left."""
         names = dict.fromkeys([*named, *(arm for epoch in self.epochs for arm in epoch.arms)])
         self.epochs.clear()
         self._epoch(self.pool.in_force(names), list(names), complete=False, left=left)
@@ -68,7 +72,7 @@ class Scribe:
             self.wait(offset, request)
 
     def try_to_decide(self, offset: int, request: Request, late: int | None) -> bool:
-        """Decide a request if somebody can take it; tell whether that was so."""
+        """Decide a request if an arm can take it; tell whether it was decided."""
         try:
             made = self.pool.propose(request)
         except NobodyFree:
@@ -111,13 +115,13 @@ class Scribe:
             try:
                 if self.try_to_decide(*each, each[0]):
                     self.waiting.remove(each)
-            except InvalidRequest:  # its arms have left, or nobody is left for it
+            except InvalidRequest:  # its arms have left the pool, or no other arm is left for it
                 self.waiting.remove(each)
                 if each[1].instead_of:
                     self.pool.give_up(each[1].request_id)
 
     def repeat(self, request_id: str) -> None:
-        """Ask again for what was answered."""
+        """Send a request again that was answered before."""
         made = self.pool.recall(request_id)
         if made is not None:
             self.folded["requests"] += 1
@@ -187,7 +191,7 @@ def _settings(rng: random.Random, quotas: dict[str, Any]) -> dict[str, Any]:
 
 
 def played(seed: int, steps: int = 120) -> Scribe:
-    """Play a pool with everything that can happen to it."""
+    """Play a pool for some random steps, with everything that can happen to a pool."""
     rng = random.Random(seed)
     names = [f"a{number}" for number in range(rng.randint(2, 9))]
     quotas = _quotas(rng, names)

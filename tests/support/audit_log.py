@@ -1,4 +1,4 @@
-"""Assignments logs written by hand for the audit's tests, with arithmetic of their own."""
+"""Write assignments logs by hand for the tests of the audit, without the code of the service."""
 
 import json
 from fractions import Fraction
@@ -12,7 +12,7 @@ FAIR = "ann bob cyd ann cyd ann bob ann"
 
 
 class Book:
-    """Writes the records of one pool, with its own arithmetic."""
+    """Writes the records of one pool. It computes entitlements by itself."""
 
     def __init__(
         self, arms: dict[str, str] = ARMS, tolerance: str = "0", bound: int | None = 0, **at: Any
@@ -45,7 +45,7 @@ class Book:
         again: bool = False,
         chunks: int = 1,
     ) -> "Book":
-        """State what is in force from the next round on: all of it, or changed quotas only."""
+        """Write what is in force from the next round on: for every arm, or only changed quotas."""
         if complete and arms is not None:
             self.quotas = {}
             self.entitled = {arm: value for arm, value in self.entitled.items() if arm in arms}
@@ -82,7 +82,7 @@ class Book:
         return self
 
     def repeat(self, **changes: Any) -> "Book":
-        """Write the answer of the record at offset 5 again."""
+        """Write the assignment at offset 5 again, as a repeat with some changed fields."""
         self.write(**{**self.log[5], "repeat": True, **changes})
         return self
 
@@ -91,7 +91,7 @@ class Book:
         return self.pretend(round=1, epoch=0, entitled={}, pulls={})
 
     def pretend(self, **values: Any) -> "Book":
-        """Go on as if the books stood otherwise."""
+        """Replace values that this object has computed, so that the next records are wrong."""
         vars(self).update(values)
         return self
 
@@ -104,7 +104,7 @@ def audit(log: list[Record], start: int = 0, **options: Any) -> Report:
 
 
 def row(report: Report) -> PoolRow:
-    """Return the only pool's row of a report without offences."""
+    """Return the row of the only pool in a report. The report must have no offences."""
     assert report.ok, report.first
     (row,) = report.pools
     return row

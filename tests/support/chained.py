@@ -1,4 +1,4 @@
-"""The hash chain over the assignments topic, made once more from what docs/audit.md says."""
+"""Compute the hash chain over the assignments topic again, only from docs/audit.md."""
 
 import json
 from collections.abc import Iterable
@@ -26,7 +26,10 @@ def _has_marks(client: LogClient, partition: int) -> bool:
 
 
 def chain_of(values: Iterable[bytes], start: bytes = bytes(32)) -> str:
-    """Return the chain over records that follow a whole block, whose chain is `start`."""
+    """Return the chain over records.
+
+    `start` is the chain before them, which ends with a complete block.
+    """
     chain, block = start, []
     for value in values:
         block.append(value if len(value) <= 1_000 else sha256(value).hexdigest().encode())
@@ -36,13 +39,13 @@ def chain_of(values: Iterable[bytes], start: bytes = bytes(32)) -> str:
 
 
 def head_of(shard: Shard) -> tuple[int, str]:
-    """Return where a shard says that its chain is."""
+    """Return the head of a shard's chain as the shard says: its number of records and its value."""
     records, chain, block = shard.published.state()
     return records, chain_of(map(to_bytes, block), bytes.fromhex(chain))
 
 
 def follow_chain(client: LogClient, partition: int, every: int = 256) -> tuple[int, str]:
-    """Demand that checkpoints are where they must be, and right; return where the chain is."""
+    """Check that all checkpoints are at the right places and correct; return the chain's head."""
     values = published(client, partition)
     chain = bytes(32)
     for begin in range(0, len(values), every):

@@ -1,4 +1,4 @@
-"""A configured log in a directory, for the tests of the command line."""
+"""A directory with a configuration and a log, for the tests of the command line."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ from tests.support.pace import deadline, scaled
 from tests.support.signals import kill
 
 DEADLINE = 60.0
-"""Seconds, to be scaled, after which what is awaited will not come."""
+"""How many seconds (see `pace.scaled`) to wait for something before the test fails."""
 
 POOLS = """
 [pools.tasks]
@@ -104,7 +104,7 @@ class Site:
 
     @contextmanager
     def service(self) -> Iterator[Service]:
-        """Hold the log as a service does, stepped by hand."""
+        """Open the log as a service, and yield the service. The test calls its steps."""
         configuration = self.configuration
         settings = service_settings(configuration, configuration.log.partitions)
         service = Service(open_log(configuration), settings)
@@ -113,7 +113,7 @@ class Site:
             yield service
 
     def serve(self) -> None:
-        """Serve all there is, and stop."""
+        """Serve all inputs that are in the log, then stop."""
         with self.service() as service:
             limit = deadline(DEADLINE)
             while not _done(service):
@@ -123,7 +123,7 @@ class Site:
 
     @contextmanager
     def process(self, *arguments: str, script: Path | None = None) -> Iterator["Process"]:
-        """Run a command in a process of its own, which is gone in the end."""
+        """Run a command in a separate process, which is ended after the block."""
         program = ["-m", "fair_allocator"] if script is None else [str(script)]
         with subprocess.Popen(
             [sys.executable, *program, *arguments, "--config", str(self.file)],
@@ -149,7 +149,7 @@ class Process:
     child: "subprocess.Popen[bytes]"
 
     def said(self, text: str) -> str:
-        """Read its log lines until one has a text; return that one."""
+        """Read the log lines of the command until a line contains `text`; return this line."""
         assert self.child.stderr is not None
         for line in self.child.stderr:
             if text in line.decode():
@@ -157,7 +157,7 @@ class Process:
         raise AssertionError(f"ended without saying {text!r}: {self.child.wait(scaled(DEADLINE))}")
 
     def ended(self) -> tuple[int, str]:
-        """Wait for its end; return the exit code and the rest of what it said."""
+        """Wait until the command ends; return its exit code and the rest of its output."""
         _, errors = self.child.communicate(timeout=scaled(DEADLINE))
         return self.child.returncode, errors.decode()
 

@@ -1,8 +1,8 @@
-"""A log as a consumer sees it that takes every published record once.
+"""Read a log like a consumer that removes the copies of at-least-once delivery.
 
-It knows what docs/kafka.md tells consumers of a log whose delivery is at least once, and shares no
-code with those who publish: what comes again is the same but for its mark, an assignment is known
-by its partition, its request's offset and whom it replaces, and so is a dead letter by its input.
+It follows the rules that docs/kafka.md gives to consumers, and shares no code with the service. A
+copy is equal to its original except for the mark. An assignment is identified by its partition, the
+offset of its request and the arm that it replaces. A dead letter is identified by its input.
 """
 
 import json
@@ -14,7 +14,7 @@ from tests.support.requirement import require
 
 
 class Deduplicated(LogClient):
-    """Reads of a log what was delivered first, without marks; `again` counts the others."""
+    """Returns the records that were delivered first, without marks. `again` counts the copies."""
 
     def __init__(self, client: LogClient) -> None:
         self.again = 0
@@ -64,7 +64,7 @@ class Deduplicated(LogClient):
 
 
 def _identity(event: dict[str, Any]) -> str:
-    """Return what no two published events have in common, unless they are the same."""
+    """Return a text that identifies a published event: only copies have the same text."""
     if event.get("type") == "assignment":
         offset = event.get("request_offset", event["folded"]["requests"] - 1)
         return f"answer to {offset} instead of {event.get('instead_of')}"

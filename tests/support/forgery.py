@@ -1,4 +1,4 @@
-"""Forgeries of an assignments topic by somebody who can write to the log and has no key."""
+"""Forge an assignments topic, as an attacker can who may write to the log but has no key."""
 
 import json
 import sqlite3
@@ -19,7 +19,7 @@ def kind_of(value: bytes) -> str:
 
 
 def edited(value: bytes, **changes: Any) -> bytes:
-    """Return a record that says something else, written as the service writes."""
+    """Return the value of a record with changed fields, in the form that the service writes."""
     return json.dumps(
         {**json.loads(value), **changes}, separators=(",", ":"), ensure_ascii=False
     ).encode()
@@ -45,7 +45,7 @@ def change_id(values: Values, rng: Random) -> None:
 
 
 def swap_arms(values: Values, rng: Random) -> None:
-    """Give the arms of two requests to each other."""
+    """Swap the arms of two requests."""
     one, two = rng.sample(assignments(values), 2)
     arms = json.loads(values[one])["arm"], json.loads(values[two])["arm"]
     values[one], values[two] = edited(values[one], arm=arms[1]), edited(values[two], arm=arms[0])
@@ -80,7 +80,7 @@ def cut_beginning(values: Values, rng: Random) -> None:
 
 
 def replace_one_by_another(values: Values, rng: Random) -> None:
-    """Drop a record and insert one, so that their number stays."""
+    """Remove a record and insert another one, so that the number of records stays the same."""
     drop_at = rng.randrange(len(values))
     del values[drop_at]
     insert(values, rng)
@@ -104,7 +104,7 @@ PLAIN: dict[str, Forgery] = {
 
 
 def rechained(values: Values, every: int, partition: int = 0) -> Values:
-    """Return records with all checkpoints made anew, as anyone can who needs no key."""
+    """Return the records with all checkpoints computed again, for which no key is needed."""
     result: Values = []
     for value in values:
         if value.startswith(b'{"type":"checkpoint"'):
@@ -122,7 +122,7 @@ def rechained(values: Values, every: int, partition: int = 0) -> Values:
 
 
 class LogFile:
-    """Edits the assignments of one partition of a log that lies in a file."""
+    """Edits the assignments of one partition in the file of an embedded log."""
 
     def __init__(self, path: Path, partition: int, topic: str = "assignments") -> None:
         self._path = path
@@ -147,12 +147,12 @@ class LogFile:
         return [row for row in rows if row[0] < base + end]
 
     def trim(self, start: int) -> None:
-        """Hide the beginning, as retention does."""
+        """Hide the records before `start`, as retention does."""
         with closing(sqlite3.connect(self._path)) as file, file:
             file.execute("UPDATE streams SET start = ? WHERE base = ?", (start, self._base(file)))
 
     def write(self, values: Values) -> None:
-        """Put other records in place of all there are, from the same offset on."""
+        """Replace all records by others, from the same offset on."""
         with closing(sqlite3.connect(self._path)) as file, file:
             rows, base = self._rows(file), self._base(file)
             file.execute("DELETE FROM records WHERE id BETWEEN ? AND ?", (rows[0][0], rows[-1][0]))

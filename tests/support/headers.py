@@ -1,4 +1,4 @@
-"""Which headers the records of the outputs must have, by rules of its own."""
+"""Check the headers of the output records, without the code of the service."""
 
 import json
 
@@ -10,7 +10,10 @@ LONGEST = 2_048
 
 
 def expected(headers: Headers) -> dict[str, bytes]:
-    """Return what goes on of an input's headers: by name the last one that is not too long."""
+    """Return the headers of an input that its answers must have.
+
+    Of each name, this is the last header, if it is not too long.
+    """
     found: dict[str, bytes] = {}
     for name in NAMES:
         for other, value in headers:
@@ -20,7 +23,7 @@ def expected(headers: Headers) -> dict[str, bytes]:
 
 
 def verify_headers(client: LogClient) -> int:
-    """Demand that every output has the headers of its input; return how many had some."""
+    """Check that every output has the headers of its input; return how many outputs had some."""
     count = 0
     for partition in range(client.partitions):
         inputs = {
@@ -44,7 +47,7 @@ def _letter(event: dict[str, object]) -> tuple[str, int]:
 
 
 def _cause(event: dict[str, object]) -> tuple[str, int] | None:
-    """Return the request that a record of the assignments answers, if it answers one."""
+    """Return the place of the request that an assignments record answers; None if there is none."""
     if event["type"] not in ("assignment", "waiting", "refused"):
         return None
     folded = event["folded"]

@@ -1,4 +1,4 @@
-"""Which inputs can be used, by rules of its own: written from what `events` says of the records."""
+"""Decide which inputs can be used, without the service's code, from the rules in `events`."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -15,9 +15,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the operator configured, and `now`, the time of day at the end, in ms.
+    """What the operator configured. `now` is the time at the end of the test, in ms.
 
-    The template and the pools of the file may change in time, but not in how they wait.
+    During a test, the template and the pools of the configuration file may change, but not their
+    settings for waiting.
     """
 
     now: int
@@ -30,7 +31,7 @@ class Rules:
     clock_skew: int = 30_000
     standing_every: int = 100_000
     scarce: bool = False
-    """Whether memory is limited so much that requests are refused for it."""
+    """Whether so little memory is allowed that requests are refused for this reason."""
     template: Mapping[str, Any] | None = None
     pools: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -105,14 +106,14 @@ _POSSIBLE: dict[str, dict[str, Check]] = {
 
 
 def read_json(value: bytes) -> Any:
-    """Return what a value says; ValueError or RecursionError if it is not JSON in UTF-8."""
+    """Return the parsed JSON of a value. Raise ValueError or RecursionError if it is not valid."""
     said = json.loads(value.decode())
-    json.dumps(said, ensure_ascii=False).encode()  # lone surrogates are no text
+    json.dumps(said, ensure_ascii=False).encode()  # refuse lone surrogates
     return said
 
 
 def _checks(topic: str, event: Json) -> tuple[dict[str, Check], dict[str, Check]]:
-    """Return what an event of a topic needs, and what it may have."""
+    """Return checks for the fields that an event must have, and for those that it may have."""
     needed, possible = dict(_NEEDED[topic]), dict(_POSSIBLE[topic])
     if topic == "rewards" and "type" in event:
         needed["type"] = lambda value: value in ("reward", "declined")
@@ -128,7 +129,7 @@ def _checks(topic: str, event: Json) -> tuple[dict[str, Check], dict[str, Check]
 
 
 def judge(record: Record, rules: Rules, partitions: int) -> tuple[str | None, Json]:
-    """Return why a record cannot be used whatever the pools are, or None, and what it says."""
+    """Return why a record cannot be used by any pool (or None), and its event."""
     value = record.value
     if value is None:
         return "not-json", {}

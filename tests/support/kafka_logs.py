@@ -1,4 +1,4 @@
-"""Logs on a real broker, each with topics and a group of its own."""
+"""Make logs on a real broker. Each log has its own topics and its own group."""
 
 import itertools
 import os
@@ -23,7 +23,10 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class OnKafka:
-    """Makes both sides of one log on Kafka, in other processes too, since it can be pickled."""
+    """Makes `Log` and `LogClient` objects of one log on Kafka.
+
+    It can be pickled, so other processes can use it, too.
+    """
 
     client: str
     settings: KafkaSettings
@@ -38,7 +41,7 @@ class OnKafka:
 
 
 def fresh_settings(broker: str, **more: object) -> KafkaSettings:
-    """Return settings with topic names and a group that nobody used before."""
+    """Return settings with new, unused names of topics and group."""
     name = f"t{os.getpid()}-{next(_numbers)}"
     settings = partial(KafkaSettings, broker, topic_prefix=f"{name}.", group=name)
     return settings(**more)  # type: ignore[arg-type]
@@ -47,7 +50,7 @@ def fresh_settings(broker: str, **more: object) -> KafkaSettings:
 def make_topics(
     settings: KafkaSettings, partitions: int, client: str = "kafka", copies: int = 1
 ) -> None:
-    """Make the six topics; the inputs have the producers' time, which tests set."""
+    """Make the six topics. The inputs have the timestamps of the producers, which tests set."""
     topics = new_topics(partitions, copies)
     for topic in INPUTS:
         stamped = {**topics[topic].settings, "message.timestamp.type": "CreateTime"}
@@ -60,10 +63,10 @@ def make_topics(
 
 
 def await_ends(settings: KafkaSettings) -> None:
-    """Wait until all that was committed can be read.
+    """Wait until everything that was committed can be read.
 
-    The broker answers a commit before its end is in every partition. Until then a reader of
-    committed records finds the end of the partition before them.
+    The broker answers a commit before the marker that ends the transaction is in every partition.
+    Until then, a reader does not see the last committed records of such a partition.
     """
     admin, limit = driver("kafka", settings).admin(), deadline(ENDS_SECONDS)
     try:
@@ -77,6 +80,6 @@ def await_ends(settings: KafkaSettings) -> None:
 
 
 def members(admin: KafkaAdminClient, settings: KafkaSettings) -> set[str]:
-    """Return the names of the instances that the group knows."""
+    """Return the names of the instances that are members of the group."""
     group = admin.describe_groups([settings.group])[settings.group]
     return {member["group_instance_id"] for member in group["members"]}

@@ -1,4 +1,4 @@
-"""How the tests of learners play, start and judge them."""
+"""Functions for the tests of learners: play rounds, start a learner, and check its choices."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,14 @@ from fair_allocator.core.quotas import Number, parse_quota
 FREE: dict[str, Number] = {"a": 0, "b": 0, "c": 0}
 
 DEVIATIONS = 4
-"""How many standard errors a frequency may be off; the seeds are fixed, so it is or it is not."""
+"""By how many standard errors a frequency may differ.
+
+The seeds are fixed, so the result is always the same.
+"""
 
 
 def play(pool: Pool, rewards: Mapping[str, float] | float, rounds: int = 1) -> list[Assignment]:
-    """Play rounds whose rewards come at once: one number for all arms, or one for each."""
+    """Play rounds. Rewards come at once: one number for all arms, or one for each arm."""
     played = []
     for _ in range(rounds):
         assignment = pool.assign(f"r{pool.rounds + 1}")
@@ -31,7 +34,7 @@ def play(pool: Pool, rewards: Mapping[str, float] | float, rounds: int = 1) -> l
 
 
 def started(learner: Learner, *rewards: list[float], pending: tuple[int, ...] = ()) -> Learner:
-    """Start a learner on arms with these rewards observed and these many pending."""
+    """Start a learner on arms with these observed rewards, and these numbers of pending rewards."""
     arms = Arms()
     arms.join((f"arm-{arm}" for arm in range(len(rewards))), 1)
     for arm, observed in enumerate(rewards):
@@ -44,7 +47,7 @@ def started(learner: Learner, *rewards: list[float], pending: tuple[int, ...] = 
 
 
 def frequencies_agree(learner: Learner, chances: list[float], rounds: int = 4000) -> None:
-    """Check how often a learner that is told nothing chooses each arm."""
+    """Check how often a learner that gets no rewards chooses each arm."""
     chosen = [learner.choose(round)[0] for round in range(100, 100 + rounds)]
     for arm, chance in enumerate(chances):
         error = sqrt(chance * (1 - chance) / rounds)
@@ -52,7 +55,7 @@ def frequencies_agree(learner: Learner, chances: list[float], rounds: int = 4000
 
 
 class Table:
-    """A learner on arms of its own, without a pool: any set of arms can be put to it."""
+    """A learner with arms but without a pool, so that tests can ask it about any set of arms."""
 
     def __init__(self, learner: Learner, quotas: Sequence[Number], seed: int = 7) -> None:
         self.learner = learner
@@ -67,7 +70,7 @@ class Table:
         learner.begin(self.arms, self.draws)
 
     def among(self, rng: Random) -> Among:
-        """Make a random set that is not empty, of either kind."""
+        """Make a random set of arms that is not empty: named arms, or all except some."""
         size = len(self.arms)
         here = [arm for arm in range(size) if arm not in self.away]
         kept = rng.sample(here, rng.randrange(1, len(here) + 1))
@@ -77,7 +80,7 @@ class Table:
         return Among(size, away=self.away, extra=extra)
 
     def choose(self, among: Among, count: int) -> list[Choice]:
-        """Ask for arms, twice, and check what is true of any answer."""
+        """Ask the learner for arms twice, and check what must be true of every answer."""
         before = self.learner.state()
         choices = list(self.learner.choose_several(self.round, among, count))
         assert choices == list(self.learner.choose_several(self.round, among, count))
@@ -113,13 +116,13 @@ class Table:
         self.learner.observed(arm, assignment, value)
 
     def expire(self, place: int) -> None:
-        """Wait no longer for one of the open assignments."""
+        """Stop waiting for the reward of one of the open assignments."""
         arm, assignment = self.open.pop(place)
         self.arms.pending[arm] -= 1
         self.learner.expired(arm, assignment)
 
     def turn(self, arm: int) -> None:
-        """Let an arm fall asleep, or wake up; one stays awake."""
+        """Let an arm fall asleep or wake up. At least one arm stays awake."""
         here = arm in self.away
         if not here and len(self.away) == len(self.arms) - 1:
             return
@@ -127,7 +130,7 @@ class Table:
         self.learner.present(arm, here)
 
     def happen(self, rng: Random) -> None:
-        """Let one of the things happen that can happen between two requests."""
+        """Do something random that can happen between two requests."""
         kind = rng.choice(["reward", "reward", "reward", "expire", "turn"])
         if kind == "turn":
             self.turn(rng.randrange(len(self.arms)))
@@ -137,7 +140,10 @@ class Table:
             self.reward(rng.randrange(len(self.open)), rng.choice([0.0, 0.5, 1.0, rng.random()]))
 
     def twin(self) -> "Table":
-        """Return a table with a learner restored from this one's state; they share the arms."""
+        """Return a table with a learner restored from the state of this one.
+
+        They share the arms.
+        """
         learner = make_learner({"name": self.learner.name, **self.learner.parameters()})
         learner.begin(self.arms, self.draws)
         learner.restore(json.loads(json.dumps(self.learner.state())))

@@ -1,4 +1,4 @@
-"""Which requests have a record of their own, and which have dead letters."""
+"""Find the requests that have an answer, and the inputs that have dead letters."""
 
 from fair_allocator.events import DeadLetter
 from fair_allocator.log.base import RECORD_BYTES, LogClient, Record
@@ -7,7 +7,9 @@ from tests.support.requirement import require
 
 
 def answered(outputs: list[Json]) -> set[int]:
-    """Return the requests that have a record of their own when they are read; one each (I1)."""
+    """Return the offsets of requests that got a record when they were read, at most one each
+    (I1).
+    """
     found: set[int] = set()
     for event in outputs:
         own = event["type"] == "assignment" and "request_offset" not in event
@@ -20,7 +22,7 @@ def answered(outputs: list[Json]) -> set[int]:
 
 
 def has_bytes_of(letter: DeadLetter, record: Record) -> bool:
-    """Tell whether a dead letter has a record's bytes: all of them, or what fits of a large one."""
+    """Tell whether a dead letter has the bytes of a record, or as many as fit if it is large."""
     told, came = letter.original(), (record.key, record.value)
     if not letter.truncated:
         return told == came
@@ -32,11 +34,14 @@ def has_bytes_of(letter: DeadLetter, record: Record) -> bool:
 
 
 Letters = dict[tuple[str, int], list[DeadLetter]]
-"""By topic and offset."""
+"""Dead letters by the topic and the offset of their input."""
 
 
 def take(letters: Letters, topic: str, offset: int, reasons: tuple[str, ...]) -> DeadLetter:
-    """Demand a dead letter of an input for one of these reasons, and take it (I1)."""
+    """Check that an input has a dead letter with one of these reasons.
+
+    Remove and return it (I1).
+    """
     here = letters.get((topic, offset), [])
     fitting = [each for each in here if each.reason in reasons]
     require(bool(fitting), f"I1: no dead letter for {topic} @ {offset}: {reasons}, but", here)
@@ -45,7 +50,10 @@ def take(letters: Letters, topic: str, offset: int, reasons: tuple[str, ...]) ->
 
 
 def letters_of(client: LogClient, partition: int) -> Letters:
-    """Return the dead letters by place; only a request can have several, for several arms."""
+    """Return the dead letters by topic and offset of their input.
+
+    Only a request may have several, each for another arm.
+    """
     letters: Letters = {}
     for record in client.read("dead-letters", partition):
         letter = DeadLetter.model_validate_json(record.value or b"")

@@ -1,4 +1,4 @@
-"""A network between clients and one broker that can be cut, slowed down and struck dumb."""
+"""A network link between clients and one broker. Tests can cut it, slow it down or block it."""
 
 import asyncio
 import threading
@@ -10,10 +10,10 @@ ENDS_SECONDS: Final = 10.0
 
 
 class Link:
-    """Passes bytes between clients that come to `port` and a port of a broker.
+    """Passes bytes between the clients that connect to `port` and a port of a broker.
 
-    It runs on a thread of its own from its start to its end. Each method that breaks it holds until
-    `mend`.
+    It runs on a separate thread from `start` to `stop`. The effect of a method that breaks the link
+    lasts until `mend`.
     """
 
     def __init__(self, port: int, target: int) -> None:
@@ -28,7 +28,7 @@ class Link:
         self._thread = threading.Thread(target=self._run, name=f"link {port}", daemon=True)
 
     def start(self) -> "Link":
-        """Let clients in."""
+        """Begin to accept clients."""
         listening = threading.Event()
         self._loop.call_soon(self._passes.set)
         self._loop.create_task(self._listen(listening))
@@ -37,7 +37,7 @@ class Link:
         return self
 
     def stop(self) -> None:
-        """Drop every connection, and let nobody in any more."""
+        """Drop every connection, and accept no more clients."""
         asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(ENDS_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -46,24 +46,24 @@ class Link:
     # -- what may happen to it -----------------------------------------------------------------
 
     def cut(self) -> None:
-        """Drop every connection, and each new one at once."""
+        """Drop every connection, and every new connection at once."""
         self._tell(lambda: setattr(self, "_is_cut", True))
         self._tell(self._drop_all)
 
     def slow_down(self, seconds: float) -> None:
-        """Let everything arrive so much later."""
+        """Delay all bytes by this many seconds."""
         self._tell(lambda: setattr(self, "_seconds", seconds))
 
     def hang(self) -> None:
-        """Pass nothing on; connections stay, and new ones can be made."""
+        """Pass no bytes on. Connections stay open, and new ones can be made."""
         self._tell(self._passes.clear)
 
     def drop_replies(self) -> None:
-        """Pass on what clients ask, and lose what the broker answers."""
+        """Pass on what clients send, and drop the answers of the broker."""
         self._tell(lambda: setattr(self, "_is_dumb", True))
 
     def mend(self) -> None:
-        """Pass everything on again; connections that lost an answer are dropped."""
+        """Pass all bytes on again. Drop the connections that have lost an answer."""
         if self._is_dumb:
             self._tell(self._drop_all)
         self._tell(self._make_whole)
@@ -76,7 +76,7 @@ class Link:
     # -- on its own thread ---------------------------------------------------------------------
 
     def _tell(self, change: Callable[[], None]) -> None:
-        """Make a change on the link's thread, and wait for it."""
+        """Make a change on the link's thread, and wait until it is made."""
         made = threading.Event()
         self._loop.call_soon_threadsafe(change)
         self._loop.call_soon_threadsafe(made.set)
@@ -99,7 +99,7 @@ class Link:
         await asyncio.gather(*others, return_exceptions=True)
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Join a client's connection to one of our own to the broker."""
+        """Connect to the broker, and pass bytes between a client and the broker."""
         if self._is_cut:
             writer.close()
             return

@@ -1,7 +1,7 @@
-"""What a test needs of the machine: it is there, or the test is skipped with the reason.
+"""Check that the machine has what a test needs. Otherwise the test is skipped with the reason.
 
-Where `FAIR_ALLOCATOR_REQUIRE_ALL` is set nothing may be skipped, and the reason is a failure.
-`scripts/debian-packages` installs the programs where it can.
+If the variable `FAIR_ALLOCATOR_REQUIRE_ALL` is set, no test may be skipped, so the test fails
+instead. `scripts/debian-packages` installs the programs if possible.
 """
 
 import os
@@ -14,7 +14,7 @@ REQUIRE_ALL: Final = "FAIR_ALLOCATOR_REQUIRE_ALL"
 
 
 def needs(program: str) -> str:
-    """Return the path of a program, or end the test."""
+    """Return the path of a program. If there is none, skip the test or fail."""
     path = shutil.which(program)
     if path is None:
         lacks(f"no program {program!r} here: scripts/debian-packages installs it as root")
@@ -22,7 +22,7 @@ def needs(program: str) -> str:
 
 
 def lacks(reason: str) -> NoReturn:
-    """Skip the test for `reason`, or fail where everything is required."""
+    """Skip the test with this reason, or fail if no test may be skipped."""
     if os.environ.get(REQUIRE_ALL):
         pytest.fail(f"{reason} ({REQUIRE_ALL} is set)", pytrace=False)
     pytest.skip(reason)

@@ -1,8 +1,9 @@
-"""The order in which the workers of a run take the tests.
+"""The order in which the workers of a test run take the tests.
 
-The long groups go first: a worker that takes one at the end runs on alone. Then come the folders
-whose tests wait, for a session to end or a process to start. Meanwhile their processors serve the
-other workers. The rest only computes, test by test, so that all workers end at about the same time.
+The long groups come first, because a worker that began a long group last would run on alone at the
+end. Then come the folders whose tests mostly wait, for example for a process to start. While a
+worker waits, the other workers use the processor. The remaining tests only compute. They are short,
+so all workers end at about the same time.
 """
 
 from typing import Final
@@ -22,11 +23,11 @@ LONG: Final = (
 """Groups of tests that one worker runs one after the other, the longest first."""
 
 WAITING: Final = ("chaos", "kafka", "conformance", "client", "deploy", "front", "observe", "web")
-"""Folders whose tests wait most of their time, in the order in which they are played."""
+"""Folders whose tests wait most of the time, in the order in which they are run."""
 
 
 def place(item: pytest.Item) -> int:
-    """Return where a test stands; tests of one place keep the order in which they were found."""
+    """Return the sort key of a test. Tests with the same key stay in the order of collection."""
     group = item.get_closest_marker("xdist_group")
     if group is not None and group.args[0] in LONG:
         return LONG.index(group.args[0])

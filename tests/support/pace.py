@@ -1,9 +1,9 @@
-"""How slow this machine is now: what a test shortens or waits for follows it.
+"""Measure how slow this machine is now. Tests scale their waits and their sizes by it.
 
-One number, from a fixed piece of work that is timed by the clock on the wall: it is 1 on the
-machine these tests were written on, when that is idle, and grows where processors are slower or
-shared with others. It is taken again about once a minute, since load comes and goes within a run;
-but only between tests, so that the times of one test go together.
+The slowness is one number: how long a fixed piece of work takes by the clock, relative to the idle
+machine on which these tests were written. So it is 1 on that machine, and larger if the processors
+are slower or busy. It is measured again about once a minute, because the load changes during a run.
+This happens only between tests, so that one test always uses the same number.
 """
 
 import os
@@ -11,23 +11,26 @@ import time
 from typing import Final
 
 USUAL_SECONDS: Final = 0.05
-"""What the work takes on 2 idle cores of 2024, with some room."""
+"""How many seconds the work takes on 2 idle cores of 2024, with some reserve."""
 
 PIECES: Final = 8
-"""Several, with a pause after each: a short one may find a core free by chance."""
+"""How many pieces the work has, with a pause after each.
+
+A single short piece may find a free core by chance.
+"""
 
 LEAST: Final = 1.0
 MOST: Final = 10.0
-"""Beyond it a test would rather fail than go on."""
+"""The largest slowness to scale by. On a slower machine, tests may fail."""
 
 FRESH_SECONDS: Final = 60.0
 
 FORCED: Final = "FAIR_ALLOCATOR_TEST_PACE"
-"""Names the variable that gives the number instead, to see what a slow machine would do."""
+"""The name of a variable that sets the slowness, to try what happens on a slow machine."""
 
 
 class Pace:
-    """Measures, and remembers for a while."""
+    """Measures the slowness, and remembers it for some time."""
 
     def __init__(self) -> None:
         self._slowness = LEAST
@@ -43,7 +46,7 @@ class Pace:
         return self._slowness
 
     def refresh(self) -> None:
-        """Measure, unless that was done lately."""
+        """Measure again, unless the last measurement is recent."""
         now = time.monotonic()
         if self._measured_at is None or now - self._measured_at > FRESH_SECONDS:
             self._slowness = min(MOST, max(LEAST, worked() / USUAL_SECONDS))
@@ -51,7 +54,7 @@ class Pace:
 
 
 def worked() -> float:
-    """Do the work; return how long it took, without the pauses."""
+    """Do the fixed work; return how many seconds it took, without the pauses."""
     took = 0.0
     for _ in range(PIECES):
         began = time.monotonic()
@@ -72,15 +75,15 @@ def slowness() -> float:
 
 
 def refresh() -> None:
-    """Measure again, unless that was done lately; called between tests."""
+    """Measure again, unless the last measurement is recent. This is called between tests."""
     _pace.refresh()
 
 
 def scaled(seconds: float) -> float:
-    """Return a time that is this long on a machine of the usual speed."""
+    """Return the time on this machine that corresponds to `seconds` on a machine of usual speed."""
     return round(seconds * slowness(), 1)
 
 
 def deadline(seconds: float) -> float:
-    """Return the moment, by the monotonic clock, after which what is awaited will not come."""
+    """Return the time of the monotonic clock `seconds` (scaled) from now, when a wait fails."""
     return time.monotonic() + scaled(seconds)

@@ -1,4 +1,4 @@
-"""Looking at pictures instead of writing them to files."""
+"""Look at pictures in tests without writing them to files."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from fair_allocator.simulate import drawing
 
 
 def kept_pictures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return a list that gets every picture that would be saved."""
+    """Return a list to which every picture is added that would be saved to a file."""
     drawn: list[Any] = []
 
     def keep(picture: object, _stem: Path) -> list[Path]:

@@ -1,4 +1,7 @@
-"""Ports that no other test, worker or run has: taken once, and kept until this process ends."""
+"""Find ports that no other test, worker or test run uses.
+
+Each is reserved until the process ends.
+"""
 
 import fcntl
 import os
@@ -9,12 +12,15 @@ from pathlib import Path
 from typing import Final
 
 RANGE: Final = range(20_000, 32_000)
-"""Below those that the system gives to connections: a broker that is started again finds its port
-free, and nobody answers on one that is to be dead."""
+"""These ports are below those that the system gives to outgoing connections.
+
+So when a broker is started again, its port is free, and no other program answers on the port of a
+dead broker.
+"""
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on, and that nobody else is given."""
+    """Return a port on which no program listens, and which is given to no other test."""
     folder = Path(tempfile.gettempdir(), "fair-allocator-ports")
     folder.mkdir(exist_ok=True)
     for port in random.SystemRandom().sample(RANGE, len(RANGE)):
@@ -25,7 +31,7 @@ def free_port() -> int:
             os.close(taken)
             continue
         if not _is_used(port):
-            return port  # locked for as long as this process lives
+            return port  # the lock on it lasts as long as this process
         os.close(taken)
     raise AssertionError("no port is free")
 

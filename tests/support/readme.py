@@ -1,4 +1,4 @@
-"""What the README shows, played with any Python that has the package."""
+"""Run what the README shows, with any Python in which the package is installed."""
 
 import re
 import shlex
@@ -26,7 +26,7 @@ def library_snippets(name: str = "README.md") -> list[str]:
 
 
 def played(python: str | Path, *arguments: str, folder: Path, variables: dict[str, str]) -> str:
-    """Run Python in a folder of its own; return what it prints."""
+    """Run Python with these arguments in `folder`; return what it prints."""
     done = subprocess.run(
         [python, *arguments],
         cwd=folder,
@@ -41,7 +41,10 @@ def played(python: str | Path, *arguments: str, folder: Path, variables: dict[st
 
 
 def walk(python: str | Path, folder: Path) -> None:
-    """Do the five minutes' walk: commands print what is shown, and the client's snippet runs."""
+    """Run the README's tour of five minutes.
+
+    Check that the commands print what the README shows, and that the client's snippet runs.
+    """
     (toml,) = blocks("toml")
     (session,) = blocks("console")
     (snippet,) = (snippet for snippet in blocks("python") if "client" in snippet)
@@ -73,7 +76,7 @@ def walk(python: str | Path, folder: Path) -> None:
 
 
 def first_answer(python: str | Path, folder: Path) -> str:
-    """Do the first steps: serve the configuration that is named, and ask it by its curl command."""
+    """Run the README's first steps: serve its configuration, and ask by its curl command."""
     (block,) = (block for block in blocks("bash") if "curl" in block)
     served, asked = (
         shlex.split(line.removesuffix(" &"))[1:]

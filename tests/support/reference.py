@@ -1,8 +1,8 @@
-"""What a pool must do, written as plainly as possible, to hold the real one against.
+"""What a pool must do, in the simplest possible code, to compare the real pool with.
 
-Everything here is a loop over the arms in exact fractions; no decision is shared with the
-package. `Reference` decides as the theory says, and can be told to decide as it must not;
-`Audited` plays a real pool and adds up again, by itself, what the pool claims.
+All code here loops over the arms with exact fractions, and shares no decision with the package.
+`Reference` decides as the theory says. A test can also make it decide wrongly. `Audited` plays a
+real pool, and computes again by itself every number that the pool claims.
 """
 
 import json
@@ -25,7 +25,10 @@ def fractions(*quotas: Fraction | int | str) -> tuple[Fraction, ...]:
 
 
 def is_even(quotas: Sequence[Fraction]) -> bool:
-    """Tell whether max deficit is proven: arms with a quota, times the largest, below 1."""
+    """Tell whether the rule max-deficit is proven for these quotas.
+
+    It is proven if the number of arms with a quota, times the largest quota, is below 1.
+    """
     return sum(quota > 0 for quota in quotas) * max(quotas) < 1
 
 
@@ -33,10 +36,11 @@ def is_even(quotas: Sequence[Fraction]) -> bool:
 
 
 class Reference:
-    """Who must be served, by looking at every arm in every round.
+    """Decides which arm must be served, by looking at every arm in every round.
 
-    `tolerance` is taken as it is given: that a rule must floor it is for the caller to know, and
-    so are `rule` and `early`. `guarded` knows.
+    `tolerance`, `rule` and `early` are used exactly as given, even if no guarantee holds with them.
+    For example, a rule only works with a tolerance that is rounded down. `guarded` chooses them
+    correctly.
     """
 
     def __init__(
@@ -66,14 +70,14 @@ class Reference:
         rounds: int = 0,
         pulls: Sequence[int] | None = None,
     ) -> "Reference":
-        """Decide as the theory guarantees."""
+        """Return a reference with settings for which the theory guarantees the bound."""
         if rule == "auto":
             rule = "max-deficit" if is_even(quotas) else "earliest-deadline"
         early = rule == "earliest-deadline" and sum(quotas) == 1
         return cls(quotas, floor(tolerance), rule, early=early, rounds=rounds, pulls=pulls)
 
     def owed(self) -> list[int]:
-        """Return the arms whose entitlement is ahead of their pulls by more than the tolerance."""
+        """Return the arms whose entitlement exceeds their pulls by more than the tolerance."""
         return [
             arm
             for arm, (quota, entitled) in enumerate(zip(self.quotas, self.entitled, strict=True))
@@ -81,18 +85,18 @@ class Reference:
         ]
 
     def deficit(self, arm: int) -> Fraction:
-        """Return by how much an arm's entitlement is ahead of its pulls."""
+        """Return the arm's entitlement minus its pulls."""
         return self.entitled[arm] - self.pulls[arm]
 
     def deadline(self, arm: int) -> float:
-        """Return the last round in which the arm can be served with the promise kept."""
+        """Return the last round in which the arm can be served without breaking the promise."""
         if not self.quotas[arm]:
             return inf
         missing = floor(self.tolerance) + 1 - self.deficit(arm)
         return self.rounds + ceil(missing / self.quotas[arm])
 
     def must_serve(self) -> int | None:
-        """Return the arm to serve in the next round, None if the learner may choose."""
+        """Return the arm that must be served in the next round; None if the learner may choose."""
         owed = self.owed()
         if not owed:
             return None
@@ -120,7 +124,7 @@ class Reference:
 
 
 def find_violation(start: Reference, bound: int, depth: int) -> list[int] | None:
-    """Search every sequence of learner's choices; return the first pulls that break the bound."""
+    """Try every sequence of choices of a learner; return the first pulls that break the bound."""
     layer: dict[tuple[int, ...], tuple[Reference, list[int]]] = {(): (start, [])}
     for _ in range(depth):
         below: dict[tuple[int, ...], tuple[Reference, list[int]]] = {}
@@ -140,7 +144,7 @@ def find_violation(start: Reference, bound: int, depth: int) -> list[int] | None
 
 
 class Told(Learner):
-    """A learner that pulls what it is told: the hand of an adversary."""
+    """A learner that chooses the arm that the test tells it, as an adversary would."""
 
     name: ClassVar[str] = "told"
     cost: ClassVar[str] = "O(1)"
@@ -148,7 +152,7 @@ class Told(Learner):
     def __init__(self, wish: str = "") -> None:
         self.wish = wish
 
-    def choose(self, round: int) -> Choice:  # type: ignore[override]  # knows the round only
+    def choose(self, round: int) -> Choice:  # type: ignore[override]  # takes only the round
         return self.arms.index[self.wish], 1.0
 
 
@@ -162,7 +166,7 @@ class NaiveUCB1:
         self.total = [0.0] * size
 
     def choose(self, round: int) -> int:
-        """Return the arm never heard of that was pulled least, else the largest index."""
+        """Return the arm without any rewards that has the fewest pulls, else the largest index."""
         arms = range(len(self.pulls))
         unknown = [arm for arm in arms if self.observed[arm] + self.pending[arm] == 0]
         if unknown:
@@ -171,24 +175,24 @@ class NaiveUCB1:
         return max(arms, key=lambda arm: (self.index(arm, s), -arm))
 
     def index(self, arm: int, s: float) -> float:
-        """Return ``mean + s / sqrt(n)``, rounded as the package rounds it."""
+        """Return ``mean + s / sqrt(n)``, rounded in the same way as in the package."""
         observed = self.observed[arm]
         mean = self.total[arm] / observed if observed else 1.0
         return mean + s * (1.0 / sqrt(observed + self.pending[arm]))
 
     def assigned(self, arm: int) -> None:
-        """Take in a pull."""
+        """Count a pull."""
         self.pulls[arm] += 1
         self.pending[arm] += 1
 
     def rewarded(self, arm: int, reward: float) -> None:
-        """Take in a reward."""
+        """Count a reward."""
         self.pending[arm] -= 1
         self.observed[arm] += 1
         self.total[arm] += reward
 
     def lost(self, arm: int) -> None:
-        """Take in that a reward will not come."""
+        """Count that a pending reward will not come."""
         self.pending[arm] -= 1
 
 
@@ -196,10 +200,12 @@ class NaiveUCB1:
 
 
 class Audited:
-    """A real pool under an adversary, with every claim of it checked in every round.
+    """A real pool played by an adversary.
 
-    Entitlements are added up here from the epochs that the pool announces, as an audit of its
-    log would. A failure tells the whole story, which can be played again.
+    In every round, everything that the pool claims is checked.
+
+    Entitlements are computed here from the epochs that the pool announces, as an audit of its log
+    does. The message of a failure has all steps, so that they can be played again.
     """
 
     def __init__(
@@ -220,12 +226,12 @@ class Audited:
         self.epochs.append(epoch)
 
     def clone(self) -> "Audited":
-        """Return an independent copy, the pool's caches and queues included."""
+        """Return an independent copy, including the pool's caches and queues."""
         copy: Audited = pickle.loads(pickle.dumps(self, pickle.HIGHEST_PROTOCOL))
         return copy
 
     def restore(self) -> None:
-        """Go on with a pool made anew from this one's state, by way of JSON text."""
+        """Go on with a new pool, made from the state of this pool as JSON text."""
         self.story.append("restore")
         before = _text(self.pool)
         state = json.loads(before)
@@ -234,7 +240,7 @@ class Audited:
         self._demand(_text(self.pool) == before, "a restored pool has another state")
 
     def reconfigure(self, arms: Shares | None = None, **options: Any) -> Change:
-        """Change the pool, and check that it promises no more than it may take back."""
+        """Change the pool, and check that it does not promise more than it can keep."""
         told = f"{_plain(arms)}, " if arms is not None else ""
         self.story.append(f"reconfigure({told}{_plain(options)})")
         before = self._bound()
@@ -253,7 +259,9 @@ class Audited:
         return change
 
     def play(self, wish: str, request: str | None = None) -> Assignment:
-        """Play a round in which the learner takes `wish` if it may, and check all of it."""
+        """Play a round in which the learner chooses `wish` if it may choose, and check
+        everything.
+        """
         pool, before, tolerance = self.pool, self._bound(), floor(self.pool.tolerance)
         request_id = f"r{pool.rounds}" if request is None else request
         self.told.wish = wish
@@ -280,17 +288,17 @@ class Audited:
         return answer
 
     def deficits(self) -> dict[str, Fraction]:
-        """Return by how much each arm's entitlement is ahead of its pulls."""
+        """Return each arm's entitlement minus its pulls."""
         return {name: self.entitled[name] - self.pulls[name] for name in self.entitled}
 
     def key(self) -> tuple[object, ...]:
-        """Return what determines the future; the number of the round does not."""
+        """Return everything that determines the future. The number of the round does not."""
         fairness = {**self.pool.state()["fairness"], "epoch": None}
         deficits, quotas = self.deficits(), self.pool.quotas_in_force
         return tuple((name, deficits[name], quotas[name]) for name in quotas), json.dumps(fairness)
 
     def _enforce(self, round: int) -> None:
-        """Put into force what the pool announced up to `round`."""
+        """Put the epochs in force that the pool announced up to `round`."""
         while self.epochs and self.epochs[0].round <= round:
             for name, standing in self.epochs.pop(0).arms.items():
                 self.quotas[name] = standing.quota

@@ -1,4 +1,4 @@
-"""How the tests of bad input check that it left no trace."""
+"""Functions for tests of bad input: check that a refused call changes nothing."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ ARMS = {"ann": "0.3", "bob": "0.2", "cyd": "0"}
 
 
 def running() -> Pool:
-    """Return a pool in the middle of things: rewards pending, an arm owed, a change under way."""
+    """Return a pool with pending rewards, an arm that is owed, and a change that still waits."""
     pool = Pool(ARMS, seed=3, tolerance=1)
     for index in range(20):
         pool.assign(f"old{index}")
@@ -30,7 +30,7 @@ def text(pool: Pool) -> str:
 
 @contextmanager
 def unharmed(pool: Pool) -> Iterator[None]:
-    """Check that a pool is, and goes on, as if nothing had happened."""
+    """Check that the block changes neither the state of a pool nor its later decisions."""
     before = text(pool)
     yield
     assert text(pool) == before
@@ -41,7 +41,7 @@ def unharmed(pool: Pool) -> Iterator[None]:
 
 
 def refused(arms: Any = None, match: str | None = None, **options: Any) -> None:
-    """Check that a pool can neither be made nor changed like this."""
+    """Check that a pool can neither be made with these settings nor changed to them."""
     with pytest.raises(InvalidPool, match=match) as made:
         Pool(ARMS if arms is None else arms, **options)
     pool = running()

@@ -1,4 +1,4 @@
-"""How the verifier says that an invariant does not hold."""
+"""The error of the verifier, for an invariant that does not hold."""
 
 
 class Broken(AssertionError):

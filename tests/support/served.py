@@ -1,4 +1,4 @@
-"""A service on a log in memory, whose time goes on only when it is told."""
+"""A service on a log in memory. Its clock moves only when the test moves it."""
 
 import json
 from collections import Counter
@@ -22,7 +22,7 @@ ARMS: Final[dict[str, str | int]] = {"a": "1/2", "b": "1/4", "c": 0}
 
 
 class Ignored(Probe):
-    """Counts the rewards that did not count, by reason."""
+    """Counts the rewards that were not counted, by reason."""
 
     def __init__(self) -> None:
         self.rewards: Counter[str] = Counter()
@@ -32,9 +32,9 @@ class Ignored(Probe):
 
 
 class Served:
-    """Serves what it is sent, turn by turn; times are in seconds since the start.
+    """Serves the inputs that a test sends, turn by turn. Times are in seconds since the start.
 
-    After every turn the shards are held against what the journal restores.
+    After every turn, the shards are compared with shards restored from the journal.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Served:
         fingerprint: str = "1",
         **shard: Any,
     ) -> None:
-        """Die, and start again, perhaps with other settings."""
+        """Stop without a snapshot, and start again, perhaps with other settings."""
         self.die()
         self.settings = replace(self.settings, shard=replace(self.settings.shard, **shard))
         if pools is not None:
@@ -95,7 +95,7 @@ class Served:
         partition: int | None = 0,
         headers: Headers = (),
     ) -> int:
-        """Send a record as it is; return its offset."""
+        """Append a record with exactly this key and value; return its offset."""
         moment = self.now if at is None else at
         stamp = START + round(moment * 1000)
         return self.client.append(
@@ -146,7 +146,7 @@ class Served:
     # -- time ---------------------------------------------------------------------------------
 
     def turn(self, now: float | None = None) -> None:
-        """Take in what was sent; nothing is left unread."""
+        """Let the service read and decide everything that was sent."""
         self.now = self.now if now is None else now
         self.service.step()
         for partition, shard in self.service.shards.items():
@@ -159,7 +159,7 @@ class Served:
                 assert memory_of(restored.table) == memory_of(shard.table)
 
     def serve(self, *request_ids: str, pool: str = "p", at: float | None = None) -> list[str]:
-        """Send requests and take them in; return the arms they were given."""
+        """Send requests and let the service decide them; return their arms."""
         before = len(self.out("assignment"))
         for request_id in request_ids:
             self.request(request_id, pool, at)
@@ -169,7 +169,9 @@ class Served:
     # -- out ----------------------------------------------------------------------------------
 
     def out(self, kind: str | None = None) -> list[dict[str, Any]]:
-        """Return the events of the assignments topic, of one kind or all."""
+        """Return the events of the assignments topic: those of one kind, or all if `kind` is
+        None.
+        """
         events = [
             json.loads(record.value or b"")
             for partition in range(self.client.partitions)
@@ -197,19 +199,22 @@ class Served:
         return hosted.pool
 
     def observed(self, name: str = "p") -> int:
-        """Return how many rewards counted."""
+        """Return how many rewards a pool has counted."""
         return sum(self.pool(name).observed.values())
 
     def pending(self, name: str = "p") -> int:
         return sum(self.pool(name).pending.values())
 
     def state(self) -> bytes:
-        """Return the whole state without the number of entries."""
+        """Return the whole state, without the number of journal entries."""
         return self.shard.canonical().partition(b",")[2]
 
 
 def memory_of(table: PoolTable) -> tuple[int, int, int]:
-    """Return what requests take; a pool that was retired takes less than after a restore."""
+    """Return the estimated memory: in all, of pools on demand, and of these without requests.
+
+    A pool that was retired takes less than the same pool after a restore.
+    """
     return table.memory.taken, table.memory.on_demand, table.memory.pools
 
 
@@ -218,7 +223,7 @@ House = Callable[..., Served]
 
 @contextmanager
 def houses() -> Iterator[House]:
-    """Yield how to set up services, all of which end with it."""
+    """Yield a function that starts services. All of them end with the block."""
     made: list[Served] = []
 
     def build(*arguments: Any, **settings: Any) -> Served:

@@ -1,4 +1,4 @@
-"""Signals whose effect is waited for: a process goes on for a moment after it was sent one."""
+"""Send signals and wait for their effect, because a process runs on for a moment."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ GONE: Final = frozenset("XZ")
 
 
 def states(pid: int) -> set[str]:
-    """Return the states of a process's threads, by the letters of proc(5); empty if it is gone."""
+    """Return the states of a process's threads, as letters of proc(5); empty if it has ended."""
     found = set()
     for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
         try:
@@ -27,19 +27,19 @@ def states(pid: int) -> set[str]:
 
 
 def suspend(process: "subprocess.Popen[bytes]") -> None:
-    """Suspend a process; return when none of its threads runs any more."""
+    """Suspend a process; return when all of its threads have stopped."""
     os.kill(process.pid, signal.SIGSTOP)
     _await(lambda: states(process.pid) <= STOPPED | GONE, process.pid, "stops")
 
 
 def resume(process: "subprocess.Popen[bytes]") -> None:
-    """Let a suspended process go on; return when all of its threads do."""
+    """Let a suspended process go on; return when all of its threads go on."""
     os.kill(process.pid, signal.SIGCONT)
     _await(lambda: not states(process.pid) & STOPPED, process.pid, "goes on")
 
 
 def kill(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a process, which may have ended already; return when nothing is left of it."""
+    """Kill a process, which may already have ended; return when it is completely gone."""
     process.kill()
     process.wait()
 

@@ -1,4 +1,4 @@
-"""What the tests of the embedded log share."""
+"""Code that the tests of the embedded log share."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ def fill(path: Path) -> Path:
 
 
 class Owner:
-    """Seeks to what was committed; enough of a service for these tests."""
+    """A handler that seeks to the committed positions: as much of a service as these tests need."""
 
     def __init__(self, log: SqliteLog) -> None:
         self.log = log

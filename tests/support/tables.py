@@ -1,4 +1,4 @@
-"""Tables of small pools, without a log."""
+"""Make pool tables with a few small pools, without a log."""
 
 from typing import Any
 
@@ -11,7 +11,10 @@ SETTINGS: dict[str, Any] = {"arms": ARMS, "reward_timeout": 60.0, "seed": 0, "re
 
 
 def made(**on_demand: bool) -> PoolTable:
-    """Return a table with pools on demand or not; "busy" waits for a reward."""
+    """Return a table with pools by name; each value says if it is on demand.
+
+    The pool "busy" waits for a reward.
+    """
     table = PoolTable()
     for name, demanded in on_demand.items():
         table.configure(name, SETTINGS, on_demand=demanded, fingerprint="x").forget_epochs()

@@ -1,4 +1,4 @@
-"""A token endpoint on this machine: OAuth's grant "client credentials", for one client."""
+"""A token endpoint on this machine, for the OAuth grant "client credentials" of one client."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ SCOPE: Final = "kafka"
 
 
 def unsigned(life: float) -> str:
-    """Return a token that is valid for so many seconds from now, and that nobody signed."""
+    """Return an unsigned token that is valid for `life` seconds from now."""
     now = time.time()
     claims = {"sub": CLIENT, "iat": now - 1, "exp": now + life, "scope": SCOPE}
     parts = ({"alg": "none"}, claims)
@@ -26,7 +26,10 @@ def unsigned(life: float) -> str:
 
 
 class TokenServer(ThreadingHTTPServer):
-    """Gives tokens that live for `life` seconds, and counts them; `real_life` is what they say."""
+    """Gives tokens and counts them.
+
+    The answer says that a token lives for `life` seconds; the token itself says `real_life`.
+    """
 
     def __init__(self, life: float, real_life: float | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -66,12 +69,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Write no log lines."""
 
 
 @contextmanager
 def token_server(life: float, real_life: float | None = None) -> Iterator[TokenServer]:
-    """Yield a token endpoint that answers on a thread of its own."""
+    """Yield a token endpoint that answers on a separate thread."""
     with TokenServer(life, real_life) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()

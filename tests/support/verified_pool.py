@@ -1,4 +1,4 @@
-"""A pool as the verifier knows it: counted anew, with arithmetic of its own."""
+"""A pool as the verifier computes it from the records, without the code of the service."""
 
 import re
 from collections import deque
@@ -16,7 +16,7 @@ from tests.support.requirement import require
 
 @dataclass(slots=True)
 class Arm:
-    """One arm; `joined` is its first round, `capped` what its cap allows so far."""
+    """One arm. `joined` is its first round. `capped` is how many pulls its cap allows so far."""
 
     joined: int
     quota: Fraction = Fraction(0)
@@ -31,7 +31,7 @@ class Arm:
 
 @dataclass(slots=True)
 class Pick:
-    """An arm that a request was given; `stands` until it declines or is replaced."""
+    """An arm that a request was given. `stands` is True until the arm declines or is replaced."""
 
     request_id: str
     arm: str
@@ -42,7 +42,7 @@ class Pick:
 
 @dataclass(slots=True)
 class Known:
-    """A request that was answered; `held` while arms of it are to be replaced."""
+    """A request that was answered. `held` counts its arms that are still to be replaced."""
 
     picks: list[Pick]
     asked: Json | None
@@ -51,7 +51,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """A request that waits, its offset, and since when."""
+    """A request that waits, with its offset and the time since when it waits."""
 
     offset: int
     request: Json
@@ -60,7 +60,7 @@ class Waiter:
 
 @dataclass(slots=True)
 class Life:
-    """A pool from when it is made until it is removed."""
+    """A pool, from the time when it is made until it is removed."""
 
     name: str
     remembered: int = 1_000
@@ -80,14 +80,14 @@ class Life:
     closed: deque[str] = field(default_factory=deque)
     waiting: dict[tuple[str, str], Waiter] = field(default_factory=dict)
     taken: deque[int] = field(default_factory=deque)
-    """When requests were taken, as long as a rate is set."""
+    """The times at which requests were taken, while a rate is set."""
     again: dict[tuple[str, str], Json] = field(default_factory=dict)
-    """Requests that are to be decided again now, by the arm that is to be replaced."""
+    """Requests that have to be decided again now, by request and arm to replace."""
 
     # -- settings -----------------------------------------------------------------------------
 
     def take_settings(self, settings: Mapping[str, Any]) -> None:
-        """Take over what is said; what is left out stays."""
+        """Set the given settings. Settings that are left out do not change."""
         nullable = {"reward_timeout", "default_reward", "wait_timeout", "max_open", "tags"}
         nullable |= {"rate", "burst"}
         for name, value in settings.items():
@@ -98,7 +98,7 @@ class Life:
         self._keep_known_arms()
 
     def take_arms(self, arms: Mapping[str, Json]) -> None:
-        """Take over what is said of single arms."""
+        """Set the given settings of single arms."""
         most = self.settings.get("max_open")
         limits = dict.fromkeys(self.arms, most) if isinstance(most, int) else dict(most or {})
         tags = dict(self.settings.get("tags") or {})
@@ -114,7 +114,7 @@ class Life:
         self.settings |= {"max_open": most if common else limits, "tags": tags}
 
     def _keep_known_arms(self) -> None:
-        """Forget what was said of arms that are not there."""
+        """Forget the settings of arms that are not in the pool."""
         for name in ("max_open", "tags"):
             if isinstance(said := self.settings.get(name), dict) and self.arms:
                 self.settings[name] = {arm: each for arm, each in said.items() if arm in self.arms}
@@ -126,7 +126,7 @@ class Life:
     # -- the rate -----------------------------------------------------------------------------
 
     def is_too_fast(self, clock: int) -> bool:
-        """Tell whether one more request exceeds the rate: in no window may there be too many."""
+        """Tell whether one more request would exceed the rate, in any window of time."""
         rate = self.settings.get("rate")
         if rate is None:
             return False
@@ -153,7 +153,7 @@ class Life:
         return (self.asleep & self.arms.keys()) | busy
 
     def able(self, request: Json, instead_of: str = "") -> set[str]:
-        """Return the arms that can take a request if they are present."""
+        """Return the arms that can take a request, if they are present."""
         able = set(self.arms)
         if request.get("eligible") is not None:
             able &= set(request["eligible"])
@@ -170,7 +170,7 @@ class Life:
         return self.known.get(request_id)
 
     def close(self, pick: Pick, value: float | None) -> None:
-        """Wait no longer for a pick; count its reward if there is one and its arm is there."""
+        """Stop waiting for a pick; count its reward, if there is one and its arm is still there."""
         del self.open[pick.request_id, pick.arm]
         arm = self.arms.get(pick.arm)
         if arm is not None and arm.joined <= pick.round:
@@ -181,20 +181,21 @@ class Life:
         self._settle(pick.request_id)
 
     def _settle(self, request_id: str) -> None:
-        """Remember a request as closed if nothing of it is open."""
+        """Remember a request as closed, if none of its picks is open."""
         known = self.known[request_id]
         if known.held or any((request_id, pick.arm) in self.open for pick in known.picks):
             return
         self.closed.append(request_id)
         known.asked = None
-        # Known until that many more were closed, and as many rounds played since its answer.
+        # A closed request is forgotten when `remembered` more were closed, and as many rounds
+        # played.
         while len(self.closed) > self.remembered:
             if self.known[self.closed[0]].picks[0].round > self.rounds - self.remembered:
                 break
             del self.known[self.closed.popleft()]
 
     def give_back(self, pick: Pick, value: float | None, *, declined: bool = False) -> None:
-        """Close a pick that was declined or whose time is up, perhaps to decide it again."""
+        """Close a pick that was declined or timed out. Its request may be decided again."""
         known = self.known[pick.request_id]
         if declined:
             pick.stands = False
@@ -205,14 +206,14 @@ class Life:
         self.close(pick, value)
 
     def give_up(self, request_id: str, instead_of: str) -> None:
-        """Let go of a request that is not decided, or not again."""
+        """Forget a request that will not be decided, or not decided again."""
         self.waiting.pop((request_id, instead_of), None)
         if instead_of:
             self.known[request_id].held -= 1
             self._settle(request_id)
 
     def expire(self, clock: int) -> list[Waiter]:
-        """Do what is due; return the requests that have waited for too long."""
+        """Apply the timeouts that are due; return the requests that have waited for too long."""
         timeout, default = self.milliseconds("reward_timeout"), self.settings.get("default_reward")
         for pick in list(self.open.values()):
             if timeout is not None and pick.clock + timeout <= clock:
@@ -226,14 +227,14 @@ class Life:
         return tired
 
     def make_room(self, most: int) -> None:
-        """Let the oldest picks go while there are too many."""
+        """Expire the oldest picks while there are more than `most`."""
         while len(self.open) >= most:
             self.close(next(iter(self.open.values())), self.settings.get("default_reward"))
 
     # -- rounds -------------------------------------------------------------------------------
 
     def play(self, event: Json, request: Json, clock: int) -> None:
-        """Count a round, and look at every arm (I4)."""
+        """Count a round, and check every arm (I4)."""
         here = f"I4: {self.name} round {event['round']}:"
         instead_of = event.get("instead_of", "")
         picks = [event, *event.get("others", ())]
@@ -259,7 +260,10 @@ class Life:
         self._give(event["request_id"], made, request, instead_of)
 
     def _eligible(self, event: Json, request: Json, here: str) -> set[str]:
-        """Return who could take a request by the record, held against who could by the inputs."""
+        """Return the arms that could take a request according to the record.
+
+        Check that they are the same according to the inputs.
+        """
         away, gone, back = self.away(), set(event.get("away", ())), set(event.get("back", ()))
         require(not gone & self.told_away and back <= self.told_away, here, "was away:", event)
         require("eligible" not in event or "but" not in event, here, "says both:", event)
@@ -274,7 +278,7 @@ class Life:
         return able
 
     def _pull(self, arm: Arm, chosen: bool, slots: int, here: str) -> None:
-        """Count a pull; of a learner's only what the bank allows."""
+        """Count a pull. A pull that the learner chose counts only as far as the bank allows."""
         within = arm.cap is None or not chosen or arm.pulls < arm.capped
         require(within, here, "beyond its cap:", arm)
         arm.pulls += 1
@@ -283,7 +287,7 @@ class Life:
             arm.entitled = max(arm.entitled, min(before + 1, Fraction(arm.pulls - self.bank)))
 
     def _give(self, request_id: str, made: list[Pick], request: Json, instead_of: str) -> None:
-        """Wait for the rewards of a decision."""
+        """Begin to wait for the rewards of a decision."""
         for pick in made:
             self.open[request_id, pick.arm] = pick
             self.arms[pick.arm].pending += 1
@@ -307,14 +311,17 @@ class Life:
         self.demand_safe()
 
     def demand_safe(self) -> None:
-        """Demand that the promise can be kept from here: it fails long before a shortfall shows."""
+        """Check that the promise can be kept from this state.
+
+        A fault is found here long before an arm falls short.
+        """
         if self.bound is not None:
             arms = self.arms.values()
             lines = [(arm.entitled - arm.pulls - self.bound, arm.quota) for arm in arms]
             require(fits(lines), "I4:", self.name, "round", self.rounds, "is not safe:", lines)
 
     def announce(self, event: Json) -> None:
-        """Take an epoch record over, held against what is known (I4)."""
+        """Use an epoch record, after checking it against what is known (I4)."""
         here = f"I4: {self.name} round {event['round']}:"
         require(event["round"] == self.rounds + 1, here, "announced in round", self.rounds + 1)
         require(event["epoch"] >= self.epoch, here, "epoch goes back from", self.epoch)

@@ -1,14 +1,16 @@
-"""An independent verifier: reads only the topics, and holds them against the invariants.
+"""An independent verifier: it reads only the topics, and checks the invariants.
 
-It knows what `events` says of the records and what the operator configured, and shares no code
-with the shard: it reads the inputs by rules of its own, follows the assignments topic record by
-record, and so learns in which order the inputs were folded, which requests were waited for and
-which rewards counted. Whatever does not fit raises `Broken`.
+It knows the form of the records from `events`, and what the operator configured. It shares no code
+with the shard. It reads the inputs by its own rules, and follows the assignments topic record by
+record. So it learns in which order the service folded (applied) the inputs, which requests waited,
+and which rewards were counted. Anything that does not fit raises `Broken`. The names of the
+invariants are I1, I2 and so on (see docs/reliability.md).
 
-A request or control that comes to something has a record of its own. Every other input is either
-refused, or a reward or decline, or its time makes something due. Between two records such inputs
-are taken in the order of their times. What a single input brings about is taken in step by step,
-as far as the next record shows that it has happened.
+A request or a control that was not refused has a record of its own in the assignments topic. Other
+inputs have none: they were refused, or they are rewards or declines. Between two records, the
+verifier applies such inputs in the order of their times. An input can have several effects, for
+example if timeouts end. The verifier applies these effects one by one, as far as the next record
+shows that they have happened.
 """
 
 import json
@@ -31,11 +33,11 @@ from tests.support.verified_pool import Life, Waiter
 __all__ = ["Broken", "Counts", "Life", "require", "Rules", "verify"]
 
 LATER = ("nobody-left", "refused", "paused", "nobody-free", "too-many-waiting")
-"""Why a request is not decided again."""
+"""The reasons of dead letters for requests that are not decided again."""
 
 
 class Partition:
-    """Follows one partition's assignments through its inputs."""
+    """Follows the assignments of one partition, and applies its inputs."""
 
     def __init__(self, client: LogClient, partition: int, rules: Rules) -> None:
         self.pools: dict[str, Life] = {}
@@ -46,13 +48,13 @@ class Partition:
         self._inputs = {topic: deque(client.read(topic, partition)) for topic in INPUTS}
         self._letters = letters_of(client, partition)
         self._steps: deque[Callable[[], None]] = deque()
-        """What the last input brings about and was not yet taken in."""
+        """The effects of the last input that were not applied yet."""
         self._cause: tuple[Record, Json] | None = None
-        """The request or control that the next records are about, until one is its own."""
+        """The request or control that caused the next records, until the record that answers it."""
         self._made_room_for: Record | None = None
-        """The request for which the oldest assignments of its pool expired, if need be."""
+        """The request for which `_make_room` was last called."""
         self._held: tuple[int, Json] = 0, {}
-        """What inputs below some offsets count as of at most."""
+        """The latest time at which inputs below some offsets count: (time, offsets)."""
         records = [json.loads(each.value or b"") for each in client.read("assignments", partition)]
         outputs = [event for event in records if event["type"] != "checkpoint"]
         self._answered = answered(outputs)
@@ -69,7 +71,7 @@ class Partition:
     # -- inputs -------------------------------------------------------------------------------
 
     def _read_up_to(self, folded: dict[str, int] | None) -> None:
-        """Take in what was read before a record; the last of it may be its cause."""
+        """Apply the inputs that were read before a record. The last of them may be its cause."""
         quiet: list[list[Record]] = []
         causes: list[tuple[Record, Json]] = []
         for topic in INPUTS:
@@ -100,9 +102,10 @@ class Partition:
                 self._steps.append(lambda: self._elapse(self._time_of(record)))
 
     def _take_unreadable(self, block: list[Record]) -> list[Record]:
-        """Take the letters of records that nothing can come of, and return the others.
+        """Check the dead letters of the records that no pool can use; return the other records.
 
-        The service may have read them between any two of the others, since they change nothing.
+        Records that no pool can use change nothing, so the service may have read them between any
+        two of the others.
         """
         others = []
         for record in block:
@@ -112,7 +115,8 @@ class Partition:
             if reason is not None:
                 self._take_letter(record, (reason,))
             elif record.topic == "controls":
-                # Whether the core refuses a change is its own affair; it must say so then.
+                # The verifier does not know whether the core refuses a change. If it does, there
+                # must be a letter.
                 self._take_letter(record, ("refused", "unknown-pool"))
             else:
                 others.append(record)
@@ -124,7 +128,7 @@ class Partition:
         return record.topic == "controls" and not self._letters.get(("controls", record.offset))
 
     def _take(self, record: Record) -> None:
-        """Take in an input without a record of its own."""
+        """Apply an input that has no record of its own."""
         _, event = judge(record, self._rules, self._partitions)
         require(record.topic != "requests", "I1: nothing came of", record)
         self._steps.append(lambda: self._elapse(self._time_of(record)))
@@ -132,7 +136,7 @@ class Partition:
         self._steps.append(lambda: self._reward(record, event))
 
     def _early_refusal(self, record: Record, event: Json) -> str | None:
-        """Return why an input that is fine by itself is refused before a pool looks at it."""
+        """Return why a valid input is refused before its pool sees it; None if it is not."""
         letters = self._letters.get((record.topic, record.offset), [])
         if self._rules.scarce and any(each.reason == "no-memory" for each in letters):
             return "no-memory"
@@ -143,7 +147,7 @@ class Partition:
         return "refused" if len(self.pools) >= self._rules.pools_per_shard else None
 
     def _follow_refusal(self, event: Json) -> None:
-        """Demand that a request was rightly refused (I1)."""
+        """Check that a request was refused for a good reason (I1)."""
         too_fast = event["reason"] == "too-many-requests"
         record, request = self._own(event, too_fast=too_fast)
         if too_fast:
@@ -165,14 +169,18 @@ class Partition:
         self._take_letter(record, (event["reason"],))
 
     def _take_letter(self, record: Record, reasons: tuple[str, ...]) -> None:
-        """Demand one dead letter of a record, for one of these reasons, and take it."""
+        """Check that a record has a dead letter with one of these reasons, and remove the
+        letter.
+        """
         here = f"{record.topic} {record.partition} @ {record.offset}"
         letter = take(self._letters, record.topic, record.offset, reasons)
         require(has_bytes_of(letter, record), "I1: other bytes:", here)
         require(letter.timestamp == record.timestamp, "I1: other time:", here)
 
     def _time_of(self, record: Record) -> int:
-        """Return what an input counts as of: its own time, unless that was said to be ahead."""
+        """Return the time at which an input counts: its own, unless a record says that it is
+        ahead.
+        """
         clock, until = self._held
         held = record.offset < until.get(record.topic, 0)
         return min(record.timestamp, clock) if held else record.timestamp
@@ -188,11 +196,11 @@ class Partition:
             self._take_later_letter(waiter, ("waited-too-long",))
 
     def _take_later_letter(self, waiter: Waiter, reasons: tuple[str, ...]) -> None:
-        """Take the dead letter of a request that was read before."""
+        """Check and remove the dead letter of a request that was read earlier."""
         take(self._letters, "requests", waiter.offset, reasons)
 
     def _reward(self, record: Record, event: Json) -> None:
-        """Count a reward, or take in a decline."""
+        """Apply a reward or a decline."""
         life, request_id, arm = self.pools[event["pool"]], event["request_id"], event.get("arm")
         known = life.recall(request_id)
         if known is None:
@@ -211,14 +219,17 @@ class Partition:
             life.close(pick, event["value"])
 
     def _finish(self) -> None:
-        """Take in all that the last input brought about; nothing of it may be left open."""
+        """Apply all remaining effects of the last input.
+
+        Nothing may be left that has to be done.
+        """
         self._step_until(lambda: False)
         require(self._cause is None, "I1: nothing came of", self._cause)
         self._give_up_again()
         self._give_up_gone()
 
     def _give_up_gone(self) -> None:
-        """Let go the waiting requests whose arms have all left: each has a letter."""
+        """Forget the waiting requests whose arms have all left the pool. Each has a dead letter."""
         for life in self.pools.values():
             for key, waiter in list(life.waiting.items()):
                 letters = self._letters.get(("requests", waiter.offset), ())
@@ -230,7 +241,10 @@ class Partition:
                     life.give_up(*key)
 
     def _demand_served(self) -> None:
-        """Demand that nothing waits that somebody can take; where there are caps, that is open."""
+        """Check that no request waits that an arm can take.
+
+        In pools with caps, this is not checked.
+        """
         for life in self.pools.values():
             if life.paused or any(arm.cap is not None for arm in life.arms.values()):
                 continue
@@ -242,7 +256,10 @@ class Partition:
                 require(not free, "I1: waits, but somebody is free:", waiter, free)
 
     def _give_up_again(self) -> None:
-        """Let go what was to be decided again and was not: it has a letter."""
+        """Forget the requests that were not decided again though they should be.
+
+        Each has a letter.
+        """
         for life in self.pools.values():
             for (request_id, arm), request in list(life.again.items()):
                 del life.again[request_id, arm]
@@ -277,7 +294,7 @@ class Partition:
                 self._follow_control(event)
 
     def _own(self, event: Json, *, too_fast: bool = False) -> tuple[Record, Json]:
-        """Return the request that a record answers when it was read."""
+        """Return the request that a record answers, if the record was written when it was read."""
         require(self._cause is not None, "I1: answers nothing:", event)
         assert self._cause is not None
         record, request = self._cause
@@ -300,7 +317,10 @@ class Partition:
         return record, {**request, "offset": record.offset}
 
     def _make_room(self, life: Life, name: str) -> None:
-        """Make room for the request that is being read, once: what it frees may be given again."""
+        """Expire the oldest picks for the request that is being read, but only once.
+
+        The expired picks may be decided again.
+        """
         if self._cause is None or self._cause[0] is self._made_room_for:
             return
         record, request = self._cause
@@ -330,7 +350,7 @@ class Partition:
         require(event["round"] == picks[0].round, "I1: repeats", picks, "as", event)
 
     def _follow_late(self, event: Json) -> None:
-        """Take in the decision of a request that was read before."""
+        """Apply the decision of a request that was read earlier."""
         life = self.pools[event["pool"]]
         key = event["request_id"], event.get("instead_of", "")
         moved = set(event.get("away", ())), set(event.get("back", ()))
@@ -376,7 +396,7 @@ class Partition:
     def _follow_epoch(self, event: Json) -> None:
         name, cause = event["pool"], self._cause
         if cause is None and event["complete"]:
-            self._finish()  # a pool of the file is taken up between two inputs
+            self._finish()  # a pool of the configuration file is applied between two inputs
         life = self.pools.get(name)
         if cause is not None and cause[0].topic == "controls":
             self._follow_control(event)
@@ -391,7 +411,7 @@ class Partition:
                 self._bury(life.expire(self.clock))
 
     def _configure(self, name: str, settings: Any, event: Json) -> None:
-        """Make or change a pool, and let go what is due by the new settings."""
+        """Make or change a pool, and apply the timeouts that are due by the new settings."""
         life = self.pools.get(name)
         if life is None:
             life = self.pools[name] = Life(name, self._rules.remembered)
@@ -403,7 +423,7 @@ class Partition:
             require(away == life.told_away, "away are", away, "not", life.told_away, event)
 
     def _follow_control(self, event: Json) -> None:
-        """Take in a control that was obeyed."""
+        """Apply a control that the service carried out."""
         require(self._cause is not None, "without a cause:", event)
         assert self._cause is not None
         (record, control), self._cause = self._cause, None
@@ -415,7 +435,7 @@ class Partition:
         if action == "configure":
             self._configure(name, control, event)
             wanted, told = control.get("arms"), event["arms"]
-            if wanted is not None and not event["complete"]:  # they are what they were
+            if wanted is not None and not event["complete"]:  # the other arms did not change
                 told = self.pools[name].arms
             require(wanted is None or list(told) == list(wanted), "arms?", event)
         else:
@@ -456,11 +476,11 @@ Counts = dict[str, dict[str, tuple[int, int, int, float]]]
 def verify(
     client: LogClient, rules: Rules, *, exactly_once: bool = True, chained: bool = True
 ) -> Counts:
-    """Hold a log whose inputs were all folded against the invariants; return its counts.
+    """Check the invariants of a log whose inputs were all folded; return its counts.
 
-    Where delivery is not `exactly_once`, records may be there several times: then all of them must
-    be equal, and the invariants hold for what is left if each is counted once. The records need not
-    be `chained` where it is to be seen what the other invariants find.
+    If delivery is not `exactly_once`, a record may be there several times. Then all copies must be
+    equal, and each record is used once. With `chained` False, the hash chain is not checked, to
+    test what the other invariants find.
     """
     audit = Audit(window=rules.remembered)
     counts: Counts = {}

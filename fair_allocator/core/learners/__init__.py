@@ -39,13 +39,13 @@ _elsewhere: Callable[[], Mapping[str, type[Learner]]] = dict
 
 
 def find_more(finder: Callable[[], Mapping[str, type[Learner]]]) -> None:
-    """Set the function that finds more learners than the built-in ones. The core reads no files."""
+    """Set the function that finds learners of installed packages. The core reads no files."""
     global _elsewhere
     _elsewhere = finder
 
 
 def known_learners() -> dict[str, type[Learner]]:
-    """Return every learner by its name, except those that cannot be loaded.
+    """Return the class of every learner by its name, except those that cannot be loaded.
 
     A built-in name always means the built-in learner.
     """
@@ -125,7 +125,10 @@ def _check_names(name: object, kind: type[Learner], parameters: Mapping[str, obj
 
 
 def parameters_of(learner: Learner) -> dict[str, object]:
-    """Return the parameters that make an equal learner, or refuse a learner without valid ones."""
+    """Return the parameters that make an equal learner.
+
+    Refuse a learner whose parameters are not valid.
+    """
     try:
         parameters: object = learner.parameters()
     except Exception as error:
@@ -158,12 +161,12 @@ def stored_form(learner: Learner) -> dict[str, object]:
 
 
 def shared_form(stored: Mapping[str, Any]) -> dict[str, object]:
-    """Return a stored form as pools share it."""
+    """Return an equal stored form as the one object that pools share, if there is one."""
     return _UCB1 if stored == _UCB1 else dict(stored)
 
 
 def begin(learner: Learner, arms: Arms, draws: Draws) -> None:
-    """Let a learner start on arms; raise `InvalidPool` if it fails."""
+    """Call `learner.begin`; if it raises an error, raise `InvalidPool` instead."""
     try:
         learner.begin(arms, draws)
     except InvalidPool:
@@ -175,9 +178,9 @@ def begin(learner: Learner, arms: Arms, draws: Draws) -> None:
 def revive(
     stored: Mapping[str, Any], learned: Plain | None, arms: Arms, draws: Draws, stand_in: bool
 ) -> Learner:
-    """Make the learner of a stored pool.
+    """Make the learner of a stored pool, from its stored form and what it had learned.
 
-    With `stand_in`, `Absent` replaces a learner that fails and is not built in.
+    With `stand_in`, an `Absent` takes the place of a learner that fails and is not built in.
     """
     try:
         learner = make_learner(stored)
@@ -194,7 +197,7 @@ def revive(
 
 
 def stand_in_for(spec: LearnerSpec, error: Exception, learned: Plain | None = None) -> Absent:
-    """Return the stand-in for a learner that failed with an error."""
+    """Return the stand-in for a learner that failed with `error`. It keeps the data `learned`."""
     stored = {"name": spec} if isinstance(spec, str) else spec
     if isinstance(stored, Learner):
         stored = stored_form(stored)

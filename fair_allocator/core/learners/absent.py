@@ -7,11 +7,11 @@ from fair_allocator.core.learners.base import Learner, Plain
 
 
 class Absent(Learner):
-    """A learner that cannot choose, and keeps the stored data of the learner that it replaces.
+    """A learner that cannot choose. It keeps the stored data of the learner that it replaces.
 
-    It is used if the package of that learner is missing or broken. The pool then decides without a
-    learner, and counts a fault each time. The learner's name, parameters and state are stored
-    unchanged. When the package works again, the next start brings the learner back.
+    A pool uses it if the package of its own learner is missing or broken. The pool then decides
+    without a learner, and counts a fault each time. The learner's name, parameters and state are
+    stored unchanged. When the package works again, the next start brings the learner back.
     """
 
     def __init__(self, stored: Mapping[str, Any], learned: Plain | None, reason: str) -> None:

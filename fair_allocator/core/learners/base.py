@@ -1,8 +1,9 @@
 """The interface between a pool and its learner.
 
-A learner proposes arms for the slots that fairness leaves free. The pool tells it of every pull,
-both its own and the forced ones. A learner reads the pool's counts in `Arms`, and stores only data
-that `Arms` does not have. Even if a learner is wrong, slow or malicious, no arm loses its share.
+A learner proposes arms for the slots that fairness leaves free. The pool tells the learner of every
+pull, whether the learner chose it or the fairness rule forced it. A learner reads the pool's counts
+in `Arms`, and stores only data that `Arms` does not have. Even if a learner is wrong, slow or
+malicious, every arm gets its guaranteed share.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +41,7 @@ _REAL: Final[Any] = Real
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Learner:
-    """Base class of the learners. A learner must define `choose`; all else has a default.
+    """Base class of the learners. A learner must define `choose`; all other methods have defaults.
 
     To write a learner of your own, make a subclass. Pass it to `Pool` as an object, or register it
     by name as an entry point of the group ``fair_allocator.learners``. Its constructor takes
@@ -49,9 +50,9 @@ class Learner:
 
     The rules for a learner:
 
-    - It reads `arms` and never writes to it. `begin` and `reshape` replace `arms`.
-    - Equal inputs make equal choices. Random numbers come from `draws`. They are functions of
-      (seed, pool, round, purpose) and have no state.
+    - It reads `self.arms` and never writes to it. `begin` and `reshape` replace `self.arms`.
+    - From the same inputs it makes the same choices. Its random numbers come from `self.draws`,
+      which computes each number from (seed, pool, round, purpose).
     - `choose` and `choose_several` do not change what `state` returns. So a crash between choosing
       and counting has no effect.
 
@@ -86,7 +87,8 @@ class Learner:
     draws: Draws
 
     def __init__(self) -> None:
-        # This constructor refuses arguments. A compiled class without one would accept any.
+        # This constructor refuses arguments. A compiled class without a constructor would accept
+        # any.
         pass
 
     def parameters(self) -> Mapping[str, object]:
@@ -94,7 +96,7 @@ class Learner:
         return {}
 
     def begin(self, arms: Arms, draws: Draws) -> None:
-        """Start, or start again, on these arms. Their counts may already be above 0.
+        """Start, or start again, with these arms. Their counts may already be above 0.
 
         Every arm is present until `present` is called for it.
         """
@@ -102,7 +104,7 @@ class Learner:
         self.draws = draws
 
     def reshape(self, arms: Arms, kept: Sequence[int | None]) -> None:  # noqa: ARG002
-        """Go on with other arms or quotas.
+        """Continue with other arms or quotas.
 
         ``kept[new]`` is the old index of the arm with the index `new`, or None for an added arm.
 
@@ -111,20 +113,22 @@ class Learner:
         self.begin(arms, self.draws)
 
     def choose(self, round: int, among: Among | None = None) -> Chosen:
-        """Choose an arm for `round`; `arms` counts the rounds before it.
+        """Choose an arm for `round`. `self.arms` has counted all rounds before it.
 
         Return the arm's index, alone or with the probability with which it was chosen. `among` has
         the arms that may be chosen. If all arms may be chosen, the pool calls `choose(round)`
-        without `among`. Your `choose` may also have `round` as its only parameter. If it then
-        returns an arm that may not be chosen, the pool takes the allowed arm with the fewest pulls.
+        without `among`. Your `choose` may leave out the parameter `among`. If it then returns an
+        arm that may not be chosen, the pool takes, of the arms that may be chosen, the one with the
+        fewest pulls.
         """
         raise NotImplementedError
 
     def choose_several(self, round: int, among: Among, count: int) -> Sequence[Chosen]:
         """Choose `count` different arms of `among`, which has at least this many.
 
-        The probability in a choice is the probability that the arm is one of the chosen arms. If
-        you do not override this method, it calls `choose` for one arm after the other.
+        If a choice comes with a probability, it is the probability that this arm is among the
+        chosen arms. If you do not override this method, it calls `choose` for one arm after the
+        other.
         """
         kind: Any = type(self)
         if not _takes_among(kind):
@@ -142,7 +146,7 @@ class Learner:
         return choices
 
     def _choose_blindly(self, round: int, among: Among, count: int) -> list[Chosen]:
-        """Call `choose` without `among`, and fill up with the arms that have the fewest pulls."""
+        """Call `choose` without `among`; then add arms, fewest pulls first, up to `count` arms."""
         pulls = self.arms.pulls
         least = [arm for _, arm in nsmallest(count, [(pulls[arm], arm) for arm in among])]
         arm, propensity = _parts(self.choose(round))
@@ -151,7 +155,7 @@ class Learner:
         if arm in least:
             least.remove(arm)
             if propensity != 1:
-                propensity = None  # unknown: filling up could also have chosen this arm
+                propensity = None  # unknown: the arm could also have been added for its few pulls
         else:
             least.pop()
         return [(arm, propensity), *((other, None) for other in least)]
@@ -163,20 +167,20 @@ class Learner:
         """
 
     def assigned(self, arm: int, assignment: Assignment) -> None:
-        """Learn from a pull, forced or chosen; `arms` already counts it."""
+        """Learn from a pull, forced or chosen. `self.arms` already counts it."""
 
     def observed(self, arm: int, assignment: Assignment, reward: float) -> None:
-        """Learn from the reward of an assignment; `arms` already counts it."""
+        """Learn from the reward of an assignment. `self.arms` already counts it."""
 
     def expired(self, arm: int, assignment: Assignment) -> None:
         """Forget a pending reward: the pool no longer waits for it."""
 
     def state(self) -> Plain:
-        """Return what the learner has learned beyond `arms`, as plain data without caches."""
+        """Return what the learner knows and `Arms` does not store, as plain data without caches."""
         return {}
 
     def restore(self, state: Plain) -> None:
-        """Restore what `state` returned; called after `begin`."""
+        """Restore what `state` returned. The pool calls this after `begin`."""
 
 
 @cache
@@ -190,18 +194,18 @@ def _takes_among(kind: Any) -> bool:
 
 
 def _parts(choice: Any) -> tuple[int, Any]:
-    """Return the arm and the probability in a result of `choose`."""
+    """Return the arm and the probability (or None) in a result of `choose`."""
     arm, propensity = choice if isinstance(choice, tuple) else (choice, None)
     return index(arm), propensity
 
 
 def check_probability(value: Any, what: str) -> float:
-    """Return a parameter that must be in (0, 1]."""
+    """Return a learner's parameter that must be in (0, 1]; refuse other values."""
     return check_positive(value, what, 1.0)
 
 
 def check_positive(value: Any, what: str, most: float) -> float:
-    """Return a parameter that must be in (0, most], from any kind of real number."""
+    """Return a learner's parameter that must be a real number in (0, most]; refuse other values."""
     number: Any = plain(value)
     if isinstance(number, bool) or not isinstance(number, _REAL) or not 0 < number <= most:
         raise InvalidPool(f"{what} must be in (0, {most:g}], got {shown(value)}")
@@ -209,5 +213,5 @@ def check_positive(value: Any, what: str, most: float) -> float:
 
 
 def check_count(value: Any, what: str) -> int:
-    """Return a parameter that must be a whole number of at least 1."""
+    """Return a learner's parameter that must be a whole number of at least 1; refuse others."""
     return parse_whole(value, what, least=1)

@@ -76,7 +76,7 @@ class EpsilonGreedy(Watcher):
         self._changed.clear()
 
     def present(self, arm: int, here: bool) -> None:
-        # A search takes away arms out of the tree. Put an arm back in when it returns.
+        # A search removes the arms that are away from the tree. Put an arm back in when it returns.
         if here:
             self._unknown.back(arm)
             self._changed.add(arm)

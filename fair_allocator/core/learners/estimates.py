@@ -1,4 +1,7 @@
-"""What is known of the arms while rewards are pending. Several learners share this code."""
+"""Estimates of the arms while some rewards are pending. Several learners share this code.
+
+A reward is *pending* after the arm was pulled, until the reward comes or expires.
+"""
 
 from heapq import heapify, heappop, heappush
 
@@ -20,7 +23,7 @@ def known(arms: Arms, arm: int) -> tuple[float, int]:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Watcher(Learner):
-    """A learner that calls `_look` for an arm after each pull, reward or expiry of this arm."""
+    """A learner that calls `_look` after each pull, reward or expired reward of an arm."""
 
     def _look(self, arm: int) -> None:
         raise NotImplementedError
@@ -37,13 +40,13 @@ class Watcher(Learner):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LeastPulled:
-    """The arms for which `_holds` is true, least pulled first; ties go to the lowest index.
+    """The arms for which `_holds` is true, fewest pulls first; ties go to the lowest index.
 
-    An entry has the pulls that the arm had when it was added. So call `add` again after each pull.
-    A search drops the outdated entries that it meets. It sets aside the away arms that it meets,
-    and `back` adds them again.
+    The arms are in a heap. An entry has the number of pulls that the arm had when it was added. So
+    call `add` again after each pull of the arm. A search drops the outdated entries that it meets.
+    It sets aside the arms that are away; call `back` when such an arm returns.
 
-    An entry of the heap is one integer, ``pulls * size + arm``.
+    An entry is one integer, ``pulls * size + arm``.
     """
 
     __slots__ = ("_arms", "_aside", "_size", "heap")
@@ -73,7 +76,7 @@ class LeastPulled:
             self.add(arm)
 
     def first(self) -> int | None:
-        """Return the first arm, or None if there is none."""
+        """Return the arm with the fewest pulls, or None if `_holds` is true for no arm."""
         while self.heap:
             entry = self.heap[0]
             arm = entry % self._size
@@ -83,7 +86,7 @@ class LeastPulled:
         return None
 
     def some(self, count: int, among: Among) -> list[int]:
-        """Return up to `count` arms of `among`, in order."""
+        """Return up to `count` arms of `among`, fewest pulls first."""
         if among.named is not None:
             filed = sorted([self._entry(arm) for arm in among.named if self._holds(arm)])
             return [entry % self._size for entry in filed[:count]]

@@ -20,8 +20,9 @@ _LARGE, _LEAST = 2.0**500, 2.0**-1000
 class SumTree:
     """Weights of items. Drawing an item by weight, or changing a weight, takes log2(k) steps.
 
-    Every inner node is always the sum of its two children. So a tree that is made again from the
-    same weights is the same to the last bit.
+    The weights are the leaves of a tree. Every inner node is the sum of its two children, computed
+    from them after each change. So a tree that is built from the same weights is the same to the
+    last bit.
 
     >>> tree = SumTree([1.0, 0.0, 3.0])
     >>> tree.total, tree.at(0.2), tree.at(0.3)
@@ -59,12 +60,12 @@ class SumTree:
         return self._sums[self._leaves : self._leaves + self._size]
 
     def at(self, part: float) -> int:
-        """Return the item at `part` of the total, where `part` is in [0, 1)."""
+        """Return the item that lies at `part` of the total weight, where `part` is in [0, 1)."""
         sums, node = self._sums, 1
         rest = part * sums[1]
         while node < self._leaves:
             node *= 2
-            # Rounding may make `rest` a little too large. Even so, never enter a part of weight 0.
+            # Rounding may make `rest` a little too large. So never go into a subtree of weight 0.
             if rest >= sums[node] and sums[node + 1]:
                 rest -= sums[node]
                 node += 1
@@ -82,11 +83,11 @@ class SumTree:
         return None
 
     def take_large(self, count: int) -> dict[int, float]:
-        """Take out the items whose part of the total is at least ``1 / count``.
+        """Remove the items whose weight is at least ``1 / count`` of the total.
 
-        Each item that is taken lowers `count` by 1, and the test is repeated with the new total. At
-        the end, every item that is left is less than ``1 / count`` of the total, with the lowered
-        `count`. Return the weights of the items taken, at most ``count - 1`` of them.
+        After each removal, `count` is lowered by 1, the total is computed again, and the remaining
+        items are tested again. Return the weights of the removed items, by item. At most ``count -
+        1`` items are removed.
         """
         taken: dict[int, float] = {}
         # The margin is a little more than the rounding error.
@@ -100,19 +101,19 @@ class SumTree:
 class EXP3(Learner):
     """Choose a random arm with probability gamma, otherwise an arm in proportion to the weights.
 
-    A reward x multiplies its arm's weight by ``exp(gamma x / (p k))``. Here k is the number of
-    arms, and p is the probability with which this pull was chosen, so a late reward counts as much
-    as an early one. A forced pull has p = 1, and so has a pull by another learner that gave no
-    probability. An arm that joins gets the mean weight of the arms that stay.
+    A reward x multiplies the weight of its arm by ``exp(gamma x / (p k))``. Here k is the number of
+    arms, and p is the probability with which the arm was chosen at that time. So a late reward
+    counts as much as an early one. A forced pull has p = 1. A pull by an earlier learner that gave
+    no probability has p = 1, too. An arm that joins gets the mean weight of the arms that stay.
 
     If m of n arms are wanted, it follows EXP3.M (Uchiya, Nakamura and Kudo, "Algorithms for
     adversarial bandit problems with multiple plays", 2010). With probability gamma it chooses any m
     arms. Otherwise it chooses m arms by weight. An arm with 1/m of the weights or more is then
-    certain. The remaining choices are made by systematic sampling (Madow, 1949): the other arms lie
-    side by side on a line, each as long as its probability. One random number u in [0, 1) is drawn,
-    and the arms at the points u, u + 1, u + 2 and so on are chosen. So the probability p of each
-    arm is exact. The paper differs in two points: it includes exploration when it decides which
-    arms are certain, and its exponent is m times as large.
+    certain. The remaining choices are made by systematic sampling (Madow, 1949). The other arms lie
+    side by side on a line, each as a piece whose length is its probability. One random number u in
+    [0, 1) is drawn, and the arms at the points u, u + 1, u + 2 and so on are chosen. So the
+    probability p of each arm is exact. The paper differs from this code in two points. It includes
+    exploration when it decides which arms are certain, and its exponent is m times as large.
 
     Parameters
     ----------
@@ -135,7 +136,7 @@ class EXP3(Learner):
 
     def _start(self, weights: Sequence[float]) -> None:
         self._tree = SumTree(weights)
-        self._away: dict[int, float] = {}  # the weights of the away arms, which are not in the tree
+        self._away: dict[int, float] = {}  # weights of arms that are away; not in the tree
 
     def _weights(self) -> list[float]:
         weights = self._tree.weights
@@ -200,7 +201,7 @@ class EXP3(Learner):
 
     def observed(self, arm: int, assignment: Assignment, reward: float) -> None:
         chance = 1.0 if assignment.propensity is None else assignment.propensity
-        # The exponent is at most 1, except perhaps for a pull from before a change of arms.
+        # The exponent is at most 1, except perhaps for a pull made before a change of arms.
         growth = exp(min(1.0, self.gamma * reward / (chance * len(self.arms))))
         if arm in self._away:
             weight = self._away[arm] = self._away[arm] * growth

@@ -20,13 +20,14 @@ _LEAST, _MOST = 1e-300, 1.0 - 2.0**-53
 
 
 def kl_upper(mean: Floats, budget: Floats) -> Floats:
-    """Return for each arm the largest q with ``kl(mean, q) <= budget``, for Bernoulli rewards.
+    """Return for each arm the largest q with ``kl(mean, q) <= budget``.
 
-    Write p for the mean, and substitute ``1 - q = (1 - p) exp(-v)``. The divergence becomes
-    ``(1 - p) v - p ln(q / p)``, which is convex and grows with v. So Newton's method converges from
-    any start above the root. Two inequalities give such a start, and the smaller one is used:
-    ``p ln(q / p) <= -p ln p``, and ``kl >= (q - p)**2 / (2 q (1 - p))``. The second one holds
-    because ``x (1 - x) <= q (1 - p)`` for all x from p to q.
+    Here kl is the Kullback-Leibler divergence of Bernoulli distributions. Write p for the mean, and
+    substitute ``1 - q = (1 - p) exp(-v)``. The divergence becomes ``(1 - p) v - p ln(q / p)``,
+    which is convex and grows with v. So Newton's method converges from any start above the root.
+    Two inequalities give such a start, and the smaller one is used: ``p ln(q / p) <= -p ln p``, and
+    ``kl >= (q - p)**2 / (2 q (1 - p))``. The second one holds because ``x (1 - x) <= q (1 - p)``
+    for all x from p to q.
     """
     p = np.clip(mean, _LEAST, _MOST)
     rest = 1.0 - p
@@ -42,14 +43,14 @@ def kl_upper(mean: Floats, budget: Floats) -> Floats:
 
 
 class KLUCB(Watcher):
-    """Choose the arm with the largest q for which ``n kl(mean, q) <= ln t``.
+    """Choose the arm with the largest index: the largest q with ``n kl(mean, q) <= ln t``.
 
-    An arm without observed or pending rewards comes first. The mean of any other arm is over its
-    observed rewards; it is 1 if all its rewards are pending. ``n`` counts observed and pending
-    rewards. Ties go to the smallest ``n``, then to the lowest index. An arm of mean 1 has q = 1,
-    even after many pulls. So the arms take turns until the first rewards arrive.
+    Here t is the round. An arm without observed or pending rewards comes first. The mean of any
+    other arm is over its observed rewards; it is 1 if all its rewards are pending. ``n`` counts
+    observed and pending rewards. Ties go to the smallest ``n``, then to the lowest index. An arm of
+    mean 1 has q = 1, even after many pulls. So the arms take turns until the first rewards arrive.
 
-    If several arms are wanted, it chooses the first ones in the same order.
+    If several arms are wanted, it chooses the first arms in this order.
     """
 
     name: ClassVar[str] = "kl-ucb"

@@ -1,4 +1,4 @@
-"""Find the largest of many scores, for learners that compute all scores with numpy."""
+"""Find the largest scores, for learners that compute the scores of all arms with numpy."""
 
 import numpy as np
 import numpy.typing as npt

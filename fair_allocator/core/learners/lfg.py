@@ -16,7 +16,10 @@ from fair_allocator.core.learners.queues import Queues
 from fair_allocator.core.requests import Assignment
 
 MAX_ETA = 1e12
-"""With a larger eta, rounding of ``eta * index`` would hide the length of a queue."""
+"""The largest eta.
+
+With a larger eta, rounding of ``eta * index`` would hide the length of a queue.
+"""
 
 
 class LFG(Watcher):
@@ -26,13 +29,13 @@ class LFG(Watcher):
     rewards, and ``n`` counts observed and pending rewards. An arm without observed rewards has
     index 1.
 
-    Q is the arm's queue of unserved quota. The queue grows by the quota at every pull of any arm,
-    also while its own arm is away. The queue shrinks by 1 at a pull of its own arm, but never below
-    0. Ties go to the lowest index. If several arms are wanted, the learner chooses those with the
-    largest values.
+    Q is the arm's queue of unserved quota (a number). At every pull of any arm, the queue of each
+    arm grows by that arm's quota, even if the arm is away. At a pull of the arm itself, its queue
+    also shrinks by 1, but never below 0. Ties go to the lowest index. If several arms are wanted,
+    the learner chooses those with the largest values.
 
-    The learner alone is fair only in the long run. So it is a baseline for simulation with rule
-    "none". Under another rule, its queues also count forced pulls.
+    This learner is meant for simulation with the rule "none", as a baseline for comparison. Alone,
+    it is fair only in the long run. Under another rule, its queues also count forced pulls.
 
     Parameters
     ----------

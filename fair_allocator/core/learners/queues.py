@@ -11,9 +11,9 @@ from fair_allocator.core.learners.largest import Floats
 class Queues:
     """One queue for each arm: the part of its quota that was not served.
 
-    A queue grows by the quota at every pull of any arm, even if its own arm was not eligible. The
-    queue shrinks by 1 at a pull of its own arm, but never below 0. The papers of `lfg` and `tscsf`
-    define it so.
+    At every pull of any arm, the queue of each arm grows by that arm's quota, even if the arm was
+    not eligible. At a pull of the arm itself, its queue also shrinks by 1, but never below 0. The
+    papers on which `lfg` and `tscsf` are based define the queues in this way.
     """
 
     def __init__(self, arms: Arms, lengths: Sequence[float]) -> None:
@@ -37,6 +37,6 @@ class Queues:
         self.lengths = np.maximum(0.0, lengths)
 
     def kept(self, arms: Arms, kept: Sequence[int | None]) -> "Queues":
-        """Return queues for other arms; ``kept[new]`` is the arm's old index, or None if added."""
+        """Return queues for changed arms; ``kept[new]`` is an arm's old index, None if new."""
         lengths = self.lengths.tolist()
         return Queues(arms, [0.0 if old is None else lengths[old] for old in kept])

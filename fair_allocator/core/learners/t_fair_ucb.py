@@ -30,12 +30,13 @@ class Lacking(LeastPulled):
 class TFairUCB(UCB1):
     """Choose every arm ``max(1, floor(quota * horizon))`` times, in turns; then choose as `UCB1`.
 
-    If several arms are wanted, it first chooses arms that still need pulls, those with the fewest
-    pulls first. For the rest, it chooses as UCB1 does.
+    If several arms are wanted, it first chooses arms that still need pulls, in the order of their
+    pulls, the fewest first. It chooses the remaining arms as UCB1 does.
 
-    The shares are reached at the horizon and not before. So this learner is for simulation with
-    rule "none". In the first part, delayed rewards play no role, because only pulls count. After a
-    change of arms or quotas, the needed pulls are computed again, and earlier pulls count.
+    The arms have their shares only at the horizon, and perhaps not before. So this learner is meant
+    for simulation with the rule "none". While it chooses in turns, only pulls count, so delayed
+    rewards have no effect. After a change of arms or quotas, the needed pulls are computed again.
+    Earlier pulls count towards them.
 
     Parameters
     ----------

@@ -26,12 +26,13 @@ class Thompson(Learner):
     The belief of an arm is ``Beta(1 + successes, 1 + failures)``. If several arms are wanted, it
     chooses those with the largest numbers.
 
-    A reward x in [0, 1] is a success with probability x. A random number decides this. It depends
-    only on the round of the assignment, so rewards may come in any order. All arms of one round
-    share this number. Pending rewards do not count. If Thompson takes over from another learner, it
-    counts each earlier reward x as the fraction x of a success.
+    A reward x in [0, 1] counts as a success with probability x, and otherwise as a failure. A
+    random number decides which. The number depends only on the round of the assignment, so rewards
+    may come in any order. All arms of one round share this number. Pending rewards do not count. If
+    Thompson takes over from another learner, it counts each earlier reward x as the fraction x of a
+    success.
 
-    The probability of a choice has no closed form, so its propensity is None.
+    The probability of a choice has no closed form, so the choice's propensity is None.
     """
 
     name: ClassVar[str] = "thompson"

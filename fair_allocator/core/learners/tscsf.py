@@ -21,13 +21,13 @@ from fair_allocator.core.requests import Assignment
 class TSCSFB(Thompson):
     """Choose the arm with the largest ``Q + eta * x``, where x is a draw from its belief.
 
-    The belief is ``Beta(1 + successes, 1 + failures)``. Q is the arm's queue of unserved quota, as
-    in LFG. The queue grows by the quota at every pull of any arm, also while its own arm is away.
-    The queue shrinks by 1 at a pull of its own arm, but never below 0. If several arms are wanted,
-    the learner chooses those with the largest values.
+    The belief is ``Beta(1 + successes, 1 + failures)``. Q is the arm's queue of unserved quota (a
+    number), as in LFG. At every pull of any arm, the queue of each arm grows by that arm's quota,
+    even if the arm is away. At a pull of the arm itself, its queue also shrinks by 1, but never
+    below 0. If several arms are wanted, the learner chooses those with the largest values.
 
-    The learner alone is fair only in the long run. So it is a baseline for simulation with rule
-    "none". Under another rule, its queues also count forced pulls.
+    This learner is meant for simulation with the rule "none", as a baseline for comparison. Alone,
+    it is fair only in the long run. Under another rule, its queues also count forced pulls.
 
     Rewards count as in `Thompson`. The probability of a choice has no closed form, so its
     propensity is None.

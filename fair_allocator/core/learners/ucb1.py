@@ -16,7 +16,7 @@ _MARGIN: Final = 1e-14
 """More than the rounding error in the difference of two indices, which are each below 11."""
 
 _NOBODY: Final[set[int]] = set()
-"""Shared by all learners that have no changes to handle. Never add to it."""
+"""An empty set that all learners with no changes to handle share. Never add to it."""
 
 _UNKNOWN: Final = 2.0**52
 """A number above every index. An arm without rewards gets this number minus its pulls as index."""
@@ -29,14 +29,15 @@ FEW: Final = 32
 class UCB1(Learner):
     """Choose the arm with the largest index ``mean + sqrt(2 ln t / n)``.
 
-    Ties go to the arm that comes first in the pool. The mean is over the observed rewards, and
-    ``n`` counts observed and pending rewards. So an arm is not chosen again and again while its
-    rewards are pending. The mean is 1 if all rewards of an arm are pending. An arm without observed
-    or pending rewards comes first. If several arms are wanted, the learner chooses such arms first,
-    and then those with the largest indices.
+    Ties go to the arm that comes first in the pool. Here t is the round. The mean is over the
+    observed rewards of the arm. It is 1 if all its rewards are pending. ``n`` is the number of its
+    observed and pending rewards. So an arm is not chosen again and again while its rewards are
+    pending. An arm without observed or pending rewards comes first. If several arms are wanted, the
+    learner chooses such arms first, and then those with the largest indices.
 
-    With ``s = sqrt(2 ln t)``, every index is a line over s with the slope ``1 / sqrt(n)``. A round
-    changes only one line. So a kinetic tournament finds the largest index fast.
+    With ``s = sqrt(2 ln t)``, every index is a straight line over s with the slope ``1 / sqrt(n)``.
+    A round changes only one line. So a kinetic tournament (see `kinetic`) finds the largest index
+    fast.
     """
 
     name: ClassVar[str] = "ucb1"
@@ -49,11 +50,12 @@ class UCB1(Learner):
         self._unknown = Unknown(arms)
         self._tree: LineTournament | None = None
         # The arms that changed since the last choice; the next choice handles each of them once.
-        # While there is no tree, only expired rewards matter: the arm may have no rewards again.
+        # While there is no tree, only expired rewards matter: after one, the arm may again have no
+        # rewards.
         self._changed = _NOBODY
 
     def choose(self, round: int, among: Among | None = None) -> Choice:
-        # Times 1.0, because compiled code computes roots and logarithms only of floats.
+        # Multiply by 1.0, because compiled code computes roots and logarithms only of floats.
         s, unknown = sqrt(2.0 * log(1.0 * round)), self._unknown
         if among is not None:
             return self._best_among(among, s), CERTAIN
@@ -84,7 +86,7 @@ class UCB1(Learner):
         return self._best_in_tree(1, among, s)[0]
 
     def _best_in_tree(self, count: int, among: Among, s: float) -> list[int]:
-        """Return the best `count` of many arms."""
+        """Return the best `count` arms of `among`, found in the tree."""
         if self._changed:
             self._catch_up(s)
         found = self._unknown.some(count, among) if self._unknown.heap else []
@@ -149,7 +151,7 @@ class UCB1(Learner):
         arms = self.arms
         observations, pending, totals = arms.observed, arms.pending, arms.total
         best: list[int] = []
-        ranks: list[float] = []  # the indices of the best, with a minus, in ascending order
+        ranks: list[float] = []  # the UCB1 indices of the best arms, negated, in ascending order
         for arm in named:
             observed = observations[arm]
             counted = observed + pending[arm]
@@ -175,7 +177,7 @@ class UCB1(Learner):
         return best
 
     def present(self, arm: int, here: bool) -> None:
-        # A search takes away arms out of the tree. Put an arm back in when it returns.
+        # A search removes the arms that are away from the tree. Put an arm back in when it returns.
         if here:
             self._unknown.back(arm)
             if self._tree is not None and (self.arms.observed[arm] or self.arms.pending[arm]):

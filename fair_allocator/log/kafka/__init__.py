@@ -1,4 +1,4 @@
-"""The log on Kafka: the same rules for two client libraries (see `driver`)."""
+"""The log on Kafka. It works with either of two client libraries (see `driver`)."""
 
 from fair_allocator.errors import ConfigurationError
 from fair_allocator.log.kafka.client import KafkaClient
@@ -31,7 +31,7 @@ __all__ = [
 
 
 def driver(client: str, settings: KafkaSettings) -> Driver:
-    """Return the adapter of a client library; only this call loads the library."""
+    """Return the adapter of a client library. The library is loaded only by this call."""
     if client == "kafka":
         from fair_allocator.log.kafka.kafka_python import KafkaPython
 

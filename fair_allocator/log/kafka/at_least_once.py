@@ -1,14 +1,15 @@
 """The mode "at_least_once": write the journal first, then publish the outputs; no transactions.
 
-A commit first writes all that it will publish to the journal of each partition, in frames (see
-`frames`). The broker acknowledges each frame with its offset. If every frame lies *at its expected
-offset*, no other instance claimed the partition before the commit was complete. Then the commit is
-final, and its outputs are published. The next commit begins when the broker has acknowledged these
-outputs. So a new owner has at most one commit to publish again.
+A commit first writes everything that it will publish to the journal of each partition, in *frames*
+(see `frames`). The broker acknowledges each frame with its offset. If every frame has *the offset
+that was expected*, no other instance claimed the partition before the commit was complete. Then the
+commit is final, and its outputs are published to their topics. The next commit begins when the
+broker has acknowledged these outputs. So after a failure, a new owner has to publish at most one
+commit again.
 
-The group's positions are stored from time to time, for tools that watch the lag. They also tell up
-to which commit everything is published. If these positions differ from those in the journal, the
-journal counts.
+The positions are also stored in the consumer group from time to time, for tools that watch the lag.
+These stored positions also show up to which commit everything is published. If they differ from the
+positions in the journal, those in the journal count.
 """
 
 import logging
@@ -67,7 +68,8 @@ class AtLeastOnce(Commits):
             self.drop()  # some clients do not recover after an outage
             raise
         self.journal_ends[partition] = end
-        # Store before the first commit, so that the other mode can see that this one was used.
+        # Store before the first commit, so that the mode "exactly_once" can see that this mode was
+        # used.
         self._store({partition: committed}, wait=True)
         self.known[partition] = committed
         self._unpublished.discard(partition)
@@ -77,8 +79,8 @@ class AtLeastOnce(Commits):
         self.recall(partition)
 
     def journal_end(self, partition: int, end: int) -> int:  # noqa: ARG002
-        # Leave out records that others wrote after our claim. If there are any, every commit of
-        # this instance will fail.
+        # Leave out records that other instances wrote after our claim. If there are such records,
+        # every commit of this instance will fail.
         return self.journal_ends[partition]
 
     def write(self, outgoing: Sequence[Outgoing], after: Mapping[int, Committed]) -> list[int]:
@@ -88,8 +90,9 @@ class AtLeastOnce(Commits):
             self.ahead or outgoing or any(self.known.get(p) != each for p, each in after.items())
         )
         if not changes or began - self._polled_at > self._patience:
-            # After such a long silence the group may have evicted us. Then this store fails before
-            # we write frames. The frames would be void, but would force the new owner to restore.
+            # After such a long silence the group may have evicted us. If so, this store fails
+            # before we write frames. Frames would be void, but would force the new owner to restore
+            # again.
             self.store_now(wait=True)
         if not changes:
             return []
@@ -99,8 +102,8 @@ class AtLeastOnce(Commits):
         journaled = self._write_ahead(writer, everything, after)
         took = time.monotonic() - began
         if took > self._patience:
-            # Another owner may have published this commit from the journal and begun the next one.
-            # Our copies would be the same, but would come after it.
+            # Another owner may have published this commit from the journal, and begun its next
+            # commit. Our copies of the outputs would come after those of that commit.
             raise DriverError(f"writing to the journal took {took:.1f} s, which is too long")
         public = [record for record in everything if record.topic != JOURNAL]
         published = iter(writer.append(public) if public else ())
@@ -116,7 +119,10 @@ class AtLeastOnce(Commits):
     def _write_ahead(
         self, writer: Writer, outgoing: Sequence[Outgoing], after: Mapping[int, Committed]
     ) -> dict[int, range]:
-        """Write a commit to the journals; return the offsets of the shards' own records."""
+        """Write a commit to the journals.
+
+        Return, by partition, the offsets of the shard's own records.
+        """
         parts: dict[int, list[Outgoing]] = {partition: [] for partition in after}
         for record in outgoing:
             parts[record.partition].append(record)

@@ -1,4 +1,8 @@
-"""Take over a partition that was served in the mode "at_least_once"."""
+"""Take over a partition that was served in the mode "at_least_once".
+
+A *claim* is a journal record by which a new owner makes later records of former owners void (see
+`frames`).
+"""
 
 import logging
 from collections.abc import Mapping
@@ -21,11 +25,11 @@ def claim(
     stored: Mapping[Place, Stored],
     mark: Mark,
 ) -> tuple[Committed, int]:
-    """Make later journal records of former owners void; publish the partition's last commit again.
+    """Write a claim to the partition's journal, and publish the partition's last commit again.
 
-    Only the last commit can be unpublished, since the next one begins after its publication. The
-    last commit is published again, with `mark`, unless the group's positions (`stored`) say that it
-    was published.
+    Only the outputs of the last commit can be missing, because a commit begins only after the
+    outputs of the commit before it were published. The last commit is published again, with `mark`,
+    unless the group's positions (`stored`) say that it was published.
 
     Returns
     -------
@@ -41,8 +45,8 @@ def claim(
     try:
         last = last_commit(scanner.scan(place, start, offset), start)
     except OffsetGone as error:
-        # A new owner has taken the partition and trims the journal. The next poll says that we lost
-        # the partition.
+        # A new owner has taken the partition and trims the journal. Our next poll will say that we
+        # lost the partition.
         raise LogUnavailable(
             f"partition {partition}: another instance trimmed the journal: {error}"
         ) from error

@@ -1,4 +1,4 @@
-"""The clients' side of the log on Kafka."""
+"""The `LogClient` of the log on Kafka: append inputs and read any topic."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
@@ -17,7 +17,7 @@ from fair_allocator.log.partitioner import Placing
 
 
 class KafkaClient(LogClient):
-    """The clients' side of the log on Kafka.
+    """Appends inputs to the topics on Kafka, and reads any of them.
 
     Parameters
     ----------
@@ -75,7 +75,8 @@ class KafkaClient(LogClient):
             writer.close()
 
     def _append_atomically(self, records: list[Appended]) -> list[int]:
-        # A unique id, because the writer makes only this transaction and no later one replaces it.
+        # Use a unique id: this writer makes only one transaction, and no later writer takes its
+        # place.
         with closing(self._driver.transactions(f"{self._settings.group}-{uuid4()}")) as writer:
             return commit(writer, records, {}, None)
 

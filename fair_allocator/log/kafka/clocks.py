@@ -19,8 +19,9 @@ TELL_SECONDS: Final = 60.0
 class Clocks:
     """Compares this machine's clock with the brokers' clocks.
 
-    In the topics `stamped`, the broker sets the time of a record when it appends the record. So if
-    that time is in the future here, the clocks differ, and this is not the fault of a producer.
+    `stamped` are the topics in which the broker sets the time of a record when it appends the
+    record. If that time is in the future by this machine's clock, the two clocks differ, and no
+    producer is the cause.
     """
 
     def __init__(

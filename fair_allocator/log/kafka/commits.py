@@ -1,4 +1,8 @@
-"""How decisions become durable: the common part of both modes of delivery."""
+"""How decisions become durable: the code that both modes of delivery share.
+
+An *instance* is one running service. It is a member of the consumer *group*, which gives each
+instance some partitions. The two modes are in `exactly_once` and `at_least_once`.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,7 +25,7 @@ from fair_allocator.log.kafka.settings import KafkaSettings
 
 
 class Commits(ABC):
-    """Makes commits for the partitions of one instance; a mode of delivery is a subclass.
+    """Makes commits for the partitions of one instance. Each mode of delivery is a subclass.
 
     Methods raise `DriverError` unless documented otherwise.
 
@@ -30,24 +34,28 @@ class Commits(ABC):
     group
         This instance's connection as a member of the group. It is set once the member exists.
     membership
-        Proof of membership in the group when it assigned the partitions; None if there is none.
+        The proof that this instance was a member of the group when the group assigned the
+        partitions; None if it has no proof.
     is_joining
         True during a rebalance: the member id may have changed.
     is_replaced
-        True once another process has this instance's place in the group. An open transaction may
+        True after another process took this instance's place in the group. An open transaction may
         then belong to that process.
     known
-        What was last committed for a partition, if that is certain.
+        For each partition, what was last committed; a partition is missing while this is not
+        certain.
     journal_ends
-        The end of a partition's journal. It is right unless another instance writes to the journal.
+        For each partition, the end of its journal. It is right as long as no other instance writes
+        to the journal.
     passed
-        Ranges after the committed positions in which there was nothing to read (see `positions`).
+        For each place, the range after the committed position in which there was nothing to read
+        (see `positions`).
     ahead
         The records that were sent ahead of the next commit.
     mark
-        The function that marks the value of a record that is published again.
+        The function that marks the value of a record that is published again (see `log.base.Mark`).
     ids
-        The ids of the topics, which every commit notes (see `identity`).
+        The ids of the topics. Every commit stores them (see `identity`).
     """
 
     group: GroupReader
@@ -79,11 +87,14 @@ class Commits(ABC):
 
     @abstractmethod
     def settle(self, partition: int) -> None:
-        """Resolve unfinished commits in an owned partition's journal before it is read."""
+        """Finish or void unfinished commits in an owned partition's journal, before reading it."""
 
     @abstractmethod
     def journal_end(self, partition: int, end: int) -> int:
-        """Return the position up to which to read a settled journal that ends at `end`."""
+        """Return up to which position to read a journal that ends at `end`.
+
+        Call `settle` before.
+        """
 
     @abstractmethod
     def write(self, outgoing: Sequence[Outgoing], after: Mapping[int, Committed]) -> list[int]:
@@ -98,7 +109,7 @@ class Commits(ABC):
 
     @abstractmethod
     def publish_rest(self) -> None:
-        """Finish what a failed commit left unpublished or open, as far as that is possible now."""
+        """Publish or end what a failed commit left unpublished or open, if that is possible now."""
 
     @abstractmethod
     def drop(self) -> None:
@@ -110,7 +121,7 @@ class Commits(ABC):
 
     @abstractmethod
     def store_now(self, *, wait: bool) -> None:
-        """Store the positions now: partitions may be lost soon, or the journal will be trimmed."""
+        """Store the group's positions now, before partitions are lost or the journal is trimmed."""
 
     def send_ahead(self, outgoing: Sequence[Outgoing]) -> None:
         """Accept records that belong to the next commit."""
@@ -132,9 +143,9 @@ class Commits(ABC):
         return after
 
     def pass_over(self, positions: dict[Place, int]) -> set[int]:
-        """Move positions past offsets that readers never see, if all records before are committed.
+        """Move positions past offsets without records, if all records before these are committed.
 
-        Return the partitions whose new positions the next commit has to store.
+        Return the partitions whose positions moved. The next commit has to store these positions.
         """
         passed = {}
         for place, position in positions.items():
@@ -150,7 +161,7 @@ class Commits(ABC):
         return {partition for _, partition in passed}
 
     def _stored(self, partition: int) -> dict[Place, Stored]:
-        """Return what the group has stored for a partition, if the topics are still the same."""
+        """Return what the group has stored for a partition; refuse topics that were made again."""
         places = [(topic, partition) for topic in (*INPUTS, JOURNAL)]
         stored = self._scanner.stored(self.group, places)
         require_same(noted(stored), self.ids, self._settings.topics)
@@ -166,10 +177,10 @@ class Commits(ABC):
         return positions | to_note(self.ids, committed, self.journal_ends)
 
     def prove_place(self, partition: int) -> dict[Place, Stored]:
-        """Fail if the group has evicted or replaced this instance; return what the group stored.
+        """Return what the group stored; fail if the group has evicted or replaced this instance.
 
-        This stores the same positions again. Nothing changes, but the group accepts positions only
-        from the current member.
+        This method stores the same positions again. That changes nothing, but it succeeds only for
+        a current member.
         """
         stored = self._stored(partition)
         if stored:
@@ -178,14 +189,14 @@ class Commits(ABC):
 
     def _claim(self, writer: Writer, partition: int) -> tuple[Committed, int]:
         """Take over a partition that was served in the mode "at_least_once" (see `claim`)."""
-        # Check this first: the claim of an evicted instance would force the owner to restore.
+        # Check this first: the claim of an evicted instance would force the real owner to restore.
         stored = self.prove_place(partition)
         return claim(writer, self._scanner, self._settings.instance, partition, stored, self.mark)
 
     def _store_outside(self, stored: Mapping[Place, Stored], *, wait: bool) -> None:
         """Let the group store positions outside of any transaction."""
         if self.is_joining:
-            # The group may have a new member id for us, and would refuse the old proof. Some
+            # The group may have given us a new member id, and would then refuse the old proof. Some
             # clients break when that happens.
             raise DriverError(f"group {self._settings.group!r} is in a rebalance")
         self.group.store(stored, wait=wait)
@@ -199,7 +210,7 @@ class Commits(ABC):
                 self.passed.pop((topic, partition), None)
 
     def spoil(self) -> None:
-        """Forget all knowledge that depends on a commit that may not have happened."""
+        """Forget everything that depends on a commit that may not have happened."""
         self.drop()
         self.ahead.clear()
         self.known.clear()

@@ -1,9 +1,10 @@
 """The interface below the Kafka log: what it needs from a client library.
 
-There is one adapter for each library. Adapters use our names of topics and times in seconds, and
-raise only the errors below. They make no decisions: the log decides when to commit what, and what
-to do after an error. A *place* is a topic and a partition. A *position* is the offset of the next
-record there.
+There is one *adapter* for each library. Adapters name topics as we do ("requests"), not as the
+cluster does. Their times are in seconds, and they raise only the errors below. They make no
+decisions: the log decides when to commit what, and what to do after an error. A *place* is a topic
+and a partition. A *position* is the offset of the next record to read there. The *group* is the
+consumer group of all instances of the service.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +12,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol
 
 from fair_allocator.log.base import RECORD_BYTES, Headers, Outgoing, Record
-from fair_allocator.log.base import Place as Place  # a topic has our name here
+from fair_allocator.log.base import Place as Place  # with our name of the topic
 
 REQUEST_BYTES: Final = RECORD_BYTES + 48_576
 """The size of the largest record with its frame and headers. Brokers accept it by default."""
@@ -30,10 +31,11 @@ TIME_REFUSED: Final = (
     "the broker's are further apart than the topic's message.timestamp.after.max.ms; set the one "
     "that is wrong"
 )
-"""The message if a broker refuses records because their time is too far ahead, or too old."""
+"""The message if a broker refuses records because their time is too far in the future or past."""
 
 Membership = Any
-"""Proof of membership in a generation of the group; its type depends on the client library."""
+"""The proof that an instance is a member of the group's current generation (the group begins a new
+generation at each rebalance). Its type depends on the client library."""
 
 
 def headers_of(found: Iterable[tuple[str, bytes | None]]) -> Headers:
@@ -75,7 +77,7 @@ class WriterFenced(DriverError):
 
 
 class Edge(Enum):
-    """An end of a partition."""
+    """One of the two ends of a partition."""
 
     START = "the oldest record that is kept"
     STABLE = "the first record of an open transaction, or the end"
@@ -83,7 +85,7 @@ class Edge(Enum):
 
 
 class Stored(NamedTuple):
-    """What the group has committed for a place."""
+    """What the group has stored for a place: a position, and a text (the metadata)."""
 
     offset: int
     metadata: str
@@ -105,7 +107,7 @@ class Described(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """A record that the log itself appends, outside of any transaction."""
+    """A record that the log itself appends, without a transaction."""
 
     topic: str
     partition: int
@@ -116,7 +118,7 @@ class Appended(NamedTuple):
 
 
 class GroupListener(Protocol):
-    """Hears what the group decides, during `GroupReader.poll`. Its methods must not raise."""
+    """Learns what the group decides, during `GroupReader.poll`. Its methods must not raise."""
 
     def revoking(self) -> None:
         """Prepare to lose all places; some of them may be assigned again. Commits still work."""
@@ -133,7 +135,7 @@ class GroupListener(Protocol):
 
 
 class Admin(Protocol):
-    """Looks at topics and changes them."""
+    """Looks at topics and groups, and makes topics."""
 
     def described(self) -> dict[str, Described]:
         """Return a description of each of our topics that exists."""
@@ -151,13 +153,13 @@ class Admin(Protocol):
         """
 
     def offsets(self, places: Sequence[Place], edge: Edge) -> dict[Place, int]:
-        """Return the offset at which each place starts or ends, as `edge` says."""
+        """Return the offset at which each place starts or ends; `edge` says which."""
 
     def delete_before(self, offsets: Mapping[Place, int]) -> None:
         """Delete the records below these positions."""
 
     def stored(self, places: Sequence[Place]) -> dict[Place, Stored]:
-        """Return what the group has committed, without joining the group and without waiting."""
+        """Return what the group has stored, without joining the group and without waiting."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -169,10 +171,10 @@ class Reader(Protocol):
     def read(
         self, place: Place, start: int, limit: int, timeout: float
     ) -> tuple[list[Record], int]:
-        """Return at most `limit` records from a position on, and the position after them.
+        """Return at most `limit` records from the position `start` on, and the position after them.
 
-        That position is also past aborted records and control records, which readers never see. If
-        there is no record, the call returns after `timeout`.
+        The returned position is also past aborted records and control records, which readers never
+        see. If there is no record, the call returns after `timeout`.
         """
 
     def rest(self) -> None:
@@ -189,7 +191,7 @@ class Tailer(Protocol):
         """Return blocks of records, each of one place, as soon as there are any."""
 
     def position(self, place: Place) -> int:
-        """Return the position of the next record to read, past entries that readers never see."""
+        """Return the position of the next record to read, after entries that readers never see."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -212,18 +214,19 @@ class GroupReader(Protocol):
         """Read no records of these places until the next `seek`."""
 
     def position(self, place: Place) -> int:
-        """Return the position of the next record to read, past entries that readers never see."""
+        """Return the position of the next record to read, after entries that readers never see."""
 
     def stored(self, places: Sequence[Place]) -> dict[Place, Stored]:
-        """Return what the group has committed; wait for transactions that may change it.
+        """Return what the group has stored; first wait for open transactions that may change it.
 
         Raise `Unreachable` after `request_seconds`, even if such a transaction is still open.
         """
 
     def store(self, stored: Mapping[Place, Stored], *, wait: bool) -> None:
-        """Commit for the group, outside of any transaction, as a member of its generation.
+        """Store positions in the group, without a transaction, as a member of its generation.
 
-        Without `wait`, the caller does not learn whether it succeeded.
+        Without `wait`, the call returns at once, and the caller does not learn whether it
+        succeeded.
         """
 
     def close(self) -> None:
@@ -240,16 +243,20 @@ class Transactions(Protocol):
         """Begin a transaction."""
 
     def send(self, records: Sequence[Outgoing]) -> None:
-        """Send records without waiting. `write` waits for them; `end` fails if one got lost."""
+        """Send records without waiting.
+
+        `write` waits for them; `end` fails if one of them got lost.
+        """
 
     def write(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
         """Write records, wait until each of them is written, and return their offsets.
 
-        Raise an error if any record is not written, because a transaction could commit without it.
+        Raise an error if any record is not written. Otherwise the transaction could commit without
+        that record.
         """
 
     def store(self, stored: Mapping[Place, Stored], membership: Membership | None) -> None:
-        """Make the group's positions part of the transaction."""
+        """Store positions in the group, as part of the transaction."""
 
     def end(self) -> None:
         """Commit the transaction."""
@@ -259,7 +266,7 @@ class Transactions(Protocol):
 
 
 class Writer(Protocol):
-    """Appends records durably, in order, each once."""
+    """Appends records durably and in order, and each record only once."""
 
     def append(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
         """Append records; return their offsets. After an error, some may have been appended."""
@@ -269,7 +276,7 @@ class Writer(Protocol):
 
 
 class Driver(Protocol):
-    """One client library on one cluster; the caller owns, and closes, everything it makes."""
+    """Makes connections to one cluster, by one client library. The caller closes each of them."""
 
     def admin(self) -> Admin:
         """Connect to look at topics and change them."""
@@ -284,7 +291,10 @@ class Driver(Protocol):
         """Connect, join the group and ask for a share of the inputs."""
 
     def transactions(self, writer: str) -> Transactions:
-        """Connect; end the transaction that the last writer with this id may have left open."""
+        """Connect as the writer with this id.
+
+        End the transaction that the id may have left open.
+        """
 
     def writer(self) -> Writer:
         """Connect to append records."""

@@ -1,4 +1,4 @@
-"""The mode "exactly_once": every commit is a transaction that carries the group's positions.
+"""The mode "exactly_once": every commit is a transaction that also stores the group's positions.
 
 The transaction uses the instance's own transactional id, and the proof of membership in the
 generation that assigned the partitions. So it succeeds only while the group's coordinator regards
@@ -26,7 +26,7 @@ class ExactlyOnce(Commits):
         self._settled()
 
     def _settled(self) -> Transactions:
-        """Return the writer. A new writer ends the transaction that the last one may have left."""
+        """Return the writer; make it first if there is none, which ends a transaction left open."""
         if self._transactions is None:
             self._transactions = self._driver.transactions(self._settings.writer)
         return self._transactions
@@ -47,7 +47,7 @@ class ExactlyOnce(Commits):
         return not by_transaction(stored) and self._scanner.ends({place: 0})[place] > 0
 
     def _take_over(self, partition: int) -> Committed:
-        """Take over from the mode "at_least_once": publish its last commit, and store positions."""
+        """Take over from the mode "at_least_once": publish its last commit, store its positions."""
         with closing(self._driver.writer()) as writer:
             committed, _ = self._claim(writer, partition)
         try:
@@ -58,7 +58,7 @@ class ExactlyOnce(Commits):
             raise
         return committed
 
-    def settle(self, partition: int) -> None:  # noqa: ARG002  (of one's own only)
+    def settle(self, partition: int) -> None:  # noqa: ARG002  (it ends our own transaction)
         self._settled()
 
     def journal_end(self, partition: int, end: int) -> int:
@@ -71,7 +71,7 @@ class ExactlyOnce(Commits):
         super().send_ahead(outgoing)
 
     def _begun(self) -> Transactions:
-        """Return the writer, with a transaction begun."""
+        """Return the writer, in a transaction that has begun."""
         transactions = self._settled()
         if not self._has_begun:
             if self.ahead:
@@ -111,7 +111,10 @@ class ExactlyOnce(Commits):
                 self._settled()
 
     def forget(self, partitions: Collection[int]) -> None:
-        """Forget partitions. End our transaction, so that the new owners do not wait for it."""
+        """Forget lost partitions.
+
+        End our transaction, so that the new owners do not wait for it.
+        """
         super().forget(partitions)
         if partitions:
             self.publish_rest()

@@ -1,4 +1,4 @@
-"""Read new records on Kafka as they come, with a consumer outside of any group."""
+"""Read new records on Kafka as they come, with a consumer that is in no group."""
 
 import time
 from collections.abc import Mapping
@@ -50,13 +50,14 @@ class KafkaFollower(Follower):
             if blocks:
                 self._heard = time.monotonic()
             elif time.monotonic() - self._heard > QUIET_SECONDS:
-                # To a client, an outage looks like silence.
+                # A client does not report an outage: it only returns no records. So ask the
+                # cluster.
                 self._admin.offsets(self._places[:1], Edge.END)
                 self._heard = time.monotonic()
         return list(chain.from_iterable(blocks))
 
     def _explain(self, error: PositionGone) -> None:
-        """Raise an error that names the lost position, if the broker can tell."""
+        """Raise an error that names the position that is gone, if the broker says which."""
         starts = self._admin.offsets(self._places, Edge.START)
         ends = self._admin.offsets(self._places, Edge.END)
         for place in self._places:

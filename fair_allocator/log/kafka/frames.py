@@ -1,21 +1,23 @@
 """The journal of the mode "at_least_once": each commit's records, in frames with their offsets.
 
-Without transactions a journal may have records that do not count: those of a commit that its writer
-did not finish, and those of a writer that seemed dead, lost its partitions and came back. So every
-record is framed. Its key says at which offset its commit *begins*, and its number within the
-commit. If the record lies at another offset, another writer wrote in between, and the record is
-void. Every reader can see this, wherever it begins to read. A commit counts if all its frames lie
-at their offsets, up to the frame that ends it.
+Without transactions a journal may have records that do not count. Some belong to a commit that its
+writer did not finish. Others come from a writer that seemed dead, lost its partitions and came
+back. So every record is a *frame*: its key says at which offset its commit begins, and its number
+within the commit. The sum of the two is the offset that the frame must have. If it has another
+offset, another writer wrote in between, and the frame is void. Every reader can see this, wherever
+it begins to read. A commit counts if all its frames, up to the frame that ends it, have the right
+offsets.
 
 A new owner of a partition first writes a *claim*. The only purpose of a claim is to take up one
-offset: records that a former owner adds after the claim lie one offset too far, so they are void.
+offset. A former owner does not know of it. So the frames that it still writes have offsets that are
+too large, and are void.
 
     claim         the instance that takes over
     publication   what the commit publishes in other topics, packed, in one or more frames
     record        a record of the shard, with its own key after the frame's
     end           positions and hint after this commit
 
-Records without a frame come from the mode "exactly_once". They always count.
+Records without a frame were written in the mode "exactly_once". They always count.
 """
 
 import json
@@ -41,7 +43,10 @@ from fair_allocator.log.kafka.driver import Appended
 CLAIM, PUBLICATION, RECORD, END = b"claim", b"publication", b"record", b"end"
 
 VERSION: Final = 2
-"""Since version 2, published records may have headers. Without headers, version 1 is written."""
+"""The version of the format of publications.
+
+Version 2 has headers; without any, version 1 is written.
+"""
 
 _WITHOUT_HEADERS: Final = 1
 _WITH_HEADERS: Final = 64
@@ -54,7 +59,7 @@ _NONE: Final = -1
 
 
 class Frame(NamedTuple):
-    """The offset that a record's key states: `first`, where its commit begins, plus `number`."""
+    """What a record's key says: its commit begins at `first`, and it is number `number` in it."""
 
     kind: bytes
     first: int
@@ -64,7 +69,7 @@ class Frame(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """A whole commit, read from the journal."""
+    """A complete commit, read from the journal."""
 
     committed: Committed
     publication: list[Outgoing]
@@ -98,14 +103,14 @@ def _frame(
 
 
 def claim_of(partition: int, instance: str) -> Appended:
-    """Return the record with which an instance takes a partition over."""
+    """Return the record with which an instance claims a partition."""
     return _frame(partition, CLAIM, 0, 0, json.dumps({"instance": instance}).encode(), None)
 
 
 def framed(
     partition: int, first: int, outgoing: Sequence[Outgoing], after: Committed
 ) -> list[Appended]:
-    """Return the frames of a partition's commit for a journal that ends at `first`.
+    """Return the frames of a partition's commit, to be written to a journal that ends at `first`.
 
     The shard's own records come directly before the last frame, which ends the commit.
     """
@@ -163,9 +168,9 @@ Framed = tuple[Frame | None, Record]
 
 
 def _whole(records: Iterable[Record], start: int) -> Iterator[list[Framed]]:
-    """Yield the records that count in a journal read from `start`.
+    """Yield the records that count, of the journal's records from `start` on.
 
-    Each list is a whole commit, or one record without a frame.
+    Each list has the frames of a complete commit, or one record without a frame.
     """
     begun: list[Framed] = []
     for record in records:
@@ -193,9 +198,10 @@ def _follows(frame: Frame, last: Frame | None) -> bool:
 
 
 def unframed(records: Iterable[Record], start: int, stop: int) -> Iterator[Record]:
-    """Yield the shard's records between two positions, as the shard wrote them.
+    """Yield the shard's own records between two positions, without their frames.
 
-    `records` begin at `start` and must go on beyond `stop`, where the last commit may end.
+    `records` begin at `start`. They must go on beyond `stop`, because a commit may end after
+    `stop`.
     """
     for commit in _whole(records, start):
         for frame, record in commit:
@@ -208,9 +214,10 @@ def unframed(records: Iterable[Record], start: int, stop: int) -> Iterator[Recor
 
 
 def last_commit(records: Iterable[Record], start: int) -> Commit | None:
-    """Return the last whole commit of a journal. `start` must lie between two commits.
+    """Return the last complete commit of a journal. `start` must lie between two commits.
 
-    Return None if there is none, or if the mode "exactly_once" wrote records after it.
+    Return None if there is no complete commit, or if the mode "exactly_once" wrote records after
+    it.
     """
     last = next(iter(deque(_whole(records, start), maxlen=1)), None)
     if last is None or last[0][0] is None:

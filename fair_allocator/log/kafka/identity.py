@@ -1,10 +1,11 @@
-"""The identity of topics: if a topic is deleted and made again, it has the same name but a new id.
+"""Notice that a topic was deleted and made again: it has the same name but a new id.
 
-Positions in the new topic mean other records than before, so the service must not go on from them.
-Every commit stores the ids of all topics. They are the metadata of a position of the group in the
-journal. Kafka forgets a group's positions in a topic that is deleted. Since the ids are stored with
-the journal, they survive the loss of any input. If the journal itself is deleted, the positions in
-the inputs show that there was a journal.
+In the new topic, a position means another record than before, so the service must not continue from
+the stored positions. Every commit therefore stores the ids of all topics, as the metadata of the
+group's position in the journal topic. If a topic is deleted, Kafka forgets the group's positions in
+that topic. Because the ids are stored with the position in the journal, they survive the deletion
+of any input. If the journal itself is deleted, the positions in the inputs show that there was a
+journal.
 """
 
 import logging
@@ -28,7 +29,7 @@ def to_note(
 ) -> dict[Place, Stored]:
     """Return what the group has to store so that the ids are noted for some partitions.
 
-    It is a position in the journal of each partition. `ends` has the ends of the journals.
+    The result has one position for each partition: the end of its journal, which `ends` gives.
 
     >>> to_note({"requests": "Hb3T9xxxxxxxxxxxxxxxxx", "journal": "pQ0-_xxxxx"}, [3], {3: 17})
     {('journal', 3): Stored(offset=17, metadata='topics:requests=Hb3T9xxx,journal=pQ0-_xxx')}
@@ -40,7 +41,7 @@ def to_note(
 
 
 def noted(stored: Mapping[Place, Stored]) -> dict[str, str]:
-    """Return the beginnings of the ids that were noted, by topic; empty if none were.
+    """Return the first letters of the ids that were noted, by topic; empty if none were noted.
 
     >>> noted({("journal", 3): Stored(17, "topics:requests=Hb3T9xxx,journal=pQ0-_xxx")})
     {'requests': 'Hb3T9xxx', 'journal': 'pQ0-_xxx'}
@@ -80,7 +81,10 @@ def told(topic: str) -> str:
 
 
 def require_same(then: Mapping[str, str], now: Mapping[str, str], names: Mapping[str, str]) -> None:
-    """Refuse an input or a journal that was deleted and made again. For an output, only warn.
+    """Refuse to go on if an input or the journal was made again. For an output, only log a warning.
+
+    `then` has the ids that were noted, `now` those of the cluster, and `names` the names of the
+    topics in the cluster.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Wait for new topics: the leader of a new partition may not know yet that it is the leader."""
+"""Wait until new topics can be used: the leader of a new partition may not be ready at once."""
 
 import time
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ PAUSE_SECONDS: Final = 0.05
 
 
 def await_leaders(admin: Admin, topics: Iterable[str], patience: float) -> None:
-    """Wait until every partition of these topics has a leader that answers for it.
+    """Wait until every partition of these topics has a leader that answers.
 
     Raises
     ------

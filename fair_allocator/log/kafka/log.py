@@ -1,6 +1,7 @@
 """The service's side of the log on Kafka: opening, reading and committing.
 
-`exactly_once` and `at_least_once` are the two modes of delivery: two ways to make a commit.
+`exactly_once` and `at_least_once` are the two modes of delivery: two ways to make a commit. An
+*instance* is one running service, and the *group* is the consumer group of all instances.
 """
 
 import time
@@ -64,9 +65,9 @@ SLICE_SECONDS: Final = 0.05
 
 JOINING_SECONDS: Final = 0.005
 JOINING_LASTS: Final = 3.0
-"""The longest wait in the client in the first seconds, while this instance joins the group. It is
-short, because no client returns when the group has decided. After `JOINING_LASTS` seconds, the
-group is probably waiting for other members, and waits may be longer."""
+"""The longest wait in the client while this instance joins the group, during the first
+`JOINING_LASTS` seconds. It is short, because no client returns early when the group has decided.
+After that time, the group is probably waiting for other members, so waits may be longer."""
 
 QUIET_SECONDS: Final = 5.0
 """After this time without a record or a commit, check that a commit would still work."""
@@ -142,8 +143,9 @@ class KafkaLog(Owning):
 
     def _check_partitions(self) -> None:
         now, journal = self._partitions, self._settings.topics[JOURNAL]
-        # Normally it is enough to look at one partition. Look at all of them if the number is not
-        # the wanted one, to tell apart topics that have grown and a setting that is out of date.
+        # Normally it is enough to look at one partition. If the number of partitions is not the
+        # configured one, look at all of them, to find out whether the topics have grown or the
+        # setting is wrong.
         some = now if self._wanted not in (None, now) else 1
         places = [(topic, p) for topic in (CARRIER, JOURNAL) for p in range(some)]
         stored = self._scanner.stored(self._group, places)
@@ -208,21 +210,25 @@ class KafkaLog(Owning):
         try:
             return self._group.poll(timeout, limit)
         except PositionGone:
-            # Raise our own error: the clients' messages differ, and do not say what to do.
+            # Raise our own error, because the messages of the two clients differ and do not say
+            # what to do.
             edges = self._scanner.edges(list(self._positions))
             for at, position in self._positions.items():
                 self._require_within(at, position, edges[at])
             raise
 
     def _require_within(self, at: Place, position: int, edges: tuple[int, int]) -> None:
-        """Refuse a position that is not there; if the topic was made again, say so."""
+        """Refuse a position that the log does not have.
+
+        The error says if the topic was made again.
+        """
         start, end = edges
         if not start <= position <= end:
             self._topics.look()
         require_within(self._settings, at, position, edges)
 
     def _pass_over(self) -> None:
-        """Move stored positions past offsets that readers never see: retention may delete them."""
+        """Move positions past offsets that readers never see, before retention deletes these."""
         self._passed_at = time.monotonic()
         if self._rearranging or self._assigned is not None:
             return
@@ -238,7 +244,10 @@ class KafkaLog(Owning):
         return SLICE_SECONDS
 
     def _require_answer(self) -> None:
-        """Notice an outage, or another process with our name: a client would only wait."""
+        """Raise an error at an outage, or if another process has our name.
+
+        A client would only wait.
+        """
         if time.monotonic() - self._heard <= QUIET_SECONDS:
             return
         mine = None if self._rearranging else next(iter(self._commits.known), None)
@@ -328,13 +337,13 @@ class KafkaLog(Owning):
                 raise DriverError(f"partition {min(alien)} is not owned")
             yield
         except BaseException as error:
-            # Do this after every error, also after errors of other code: only the journal shows
-            # whether the commit happened.
+            # Do this after every error, of whatever code: only the journal shows whether the commit
+            # happened.
             self._spoil()
             if not isinstance(error, DriverError | LogError):
                 raise
-            # During a rebalance this instance may have replaced itself: a client that the group
-            # forgot joins again. If it was another process, the next poll shows it.
+            # During a rebalance this instance may have replaced itself, because a client that the
+            # group forgot joins again. If another process replaced it, the next poll shows that.
             replaced = None if self._rearranging else self._replacement(error, partitions)
             if isinstance(error, NotPermitted) or (replaced is not None and self._is_rival()):
                 with reaching(self._settings):
@@ -344,9 +353,9 @@ class KafkaLog(Owning):
     def _replacement(self, error: Exception, partitions: set[int]) -> Exception | None:
         """Return an error if another process has this instance's place in the group, else None.
 
-        A process with the same name has the same transactional id. It may fence every transaction
-        of this instance before the group is asked, and a client may not report it. So this method
-        asks the group.
+        A process with the same instance name has the same transactional id. With it, the other
+        process may make every transaction of this instance fail, and a client may not report the
+        reason. So this method asks the group.
         """
         if isinstance(error, WriterFenced) and partitions & self._owned:
             try:
@@ -363,7 +372,7 @@ class KafkaLog(Owning):
         self._stop_reading()
 
     def _stop_reading(self) -> None:
-        """Return no records of a partition until `seek` is called for it."""
+        """Stop reading all partitions, until `seek` is called for each."""
         read, self._positions = list(self._positions), {}
         with suppress(DriverError):
             self._group.pause(read)

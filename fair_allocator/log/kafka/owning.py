@@ -1,4 +1,4 @@
-"""Which partitions this instance owns, as the group decides, and how the service learns of it."""
+"""Which partitions the group gives to this instance, and how the service learns of changes."""
 
 import logging
 import time
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 RIVAL_SECONDS: Final = 30.0
 RIVAL_SESSIONS: Final = 3.0
 """If another process with our name is running, it takes our place in the group again within the
-longer of these two times."""
+longer of these two times: seconds, and a number of session timeouts."""
 
 
 class Owning(Log):
@@ -61,7 +61,10 @@ class Owning(Log):
         self._heard = self._opened_at = self._passed_at = time.monotonic()
 
     def revoking(self) -> None:
-        """Let the handler commit while it still can. The poll later raises the handler's error."""
+        """Let the handler commit while it still can.
+
+        If it fails, the poll raises its error later.
+        """
         self._rearranging = True
         try:
             self._commits.polling()
@@ -73,7 +76,10 @@ class Owning(Log):
         self._commits.is_joining = True
 
     def assigned(self, places: Sequence[Place], proof: Membership | None) -> None:
-        """Note the owned partitions. The handler is told of them after the client has returned."""
+        """Note the owned partitions.
+
+        The handler is told about them after the client has returned.
+        """
         self._commits.membership, self._rearranging = proof, False
         self._commits.is_joining = False
         partitions = frozenset(partition for _, partition in places)
@@ -96,7 +102,7 @@ class Owning(Log):
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:
-        """Do as `reaching` does, but first make sure that another process really has our name."""
+        """Do the same as `reaching`, but first find out if another process really has our name."""
         try:
             with reaching(self._settings):
                 try:
@@ -114,8 +120,9 @@ class Owning(Log):
     def _is_rival(self) -> bool:
         """Tell whether another process took this instance's place in the group.
 
-        There may be no such process any more. So join the group again. If another process is
-        running, it replaces this instance once more.
+        The other process may have ended. So this method joins the group again, and returns False.
+        If the other process is still running, it takes the place again, and the next call returns
+        True.
         """
         lasting = max(RIVAL_SECONDS, RIVAL_SESSIONS * self._settings.session_seconds)
         if time.monotonic() - self._replaced_at < lasting:
@@ -126,7 +133,7 @@ class Owning(Log):
         return False
 
     def _join_anew(self) -> bool:
-        """Replace our member of the group by a new one; tell whether there is one."""
+        """Join the group as a new member, in place of the old one; tell whether this succeeded."""
         left = self._group
         try:
             self._group = self._commits.group = self._driver.group_reader(self)
@@ -149,8 +156,8 @@ class Owning(Log):
         if self._assigned:
             self._topics.look()
         assigned, self._assigned = self._assigned, None
-        # After this, only the handler may fail. A partition that the handler is not told of would
-        # never be read.
+        # After this line, only the handler may fail. If other code failed, the handler would not be
+        # told of a partition, and the partition would never be read.
         kept = self._go_on_with(self._unchanged(self._owned & assigned))
         lost, gained = sorted(self._owned - kept), sorted(assigned - kept)
         self._owned = assigned
@@ -167,7 +174,10 @@ class Owning(Log):
                 self._handler.gained(gained)
 
     def _go_on_with(self, partitions: frozenset[int]) -> frozenset[int]:
-        """Resume these partitions where they stopped, and no others; return those that resumed."""
+        """Resume reading these partitions where they stopped.
+
+        Return those that could be resumed.
+        """
         self._positions = {at: to for at, to in self._positions.items() if at[1] in partitions}
         try:
             self._group.seek(self._positions)

@@ -1,16 +1,18 @@
 """What the group stores for a partition: positions, and a hint in the metadata of one of them.
 
-One position of a partition carries the hint. Its metadata is the number of partitions, then "=" or
-"-", then the hint. The number shows whether a topic has grown. "-" says that there is no position.
-Kafka stores no metadata without a position, so the stored position then has no meaning. In the mode
-"at_least_once" the number is followed by "~" and a journal position. The stored values belong to
-that journal position, and everything up to there is published. This mode stores positions only from
-time to time. What came later is in the journal.
+The position in the requests topic carries the hint. Its metadata is the number of partitions, then
+"=" or "-", then the hint, as in "4=17". The number shows later whether a topic has grown. "-" says
+that there is no position yet: Kafka stores no metadata without a position, so the stored position
+has no meaning then. In the mode "at_least_once" the number is followed by "~" and a journal
+position. The stored values are those as of that journal position, and everything up to there is
+published. This mode stores positions only from time to time, so later values are only in the
+journal.
 
-A position is one past the last record that was read. At the offsets after it there may be entries
-that readers never see, such as the end of the record's transaction. Retention deletes them with the
-record. Then the log starts beyond the position although nothing was missed. So the metadata of a
-position may have ">" and a number: before this number there was nothing to read.
+A position is one past the last record that was read. The offsets after it may belong to entries
+that readers never see, such as the marker that ends a transaction. If retention deletes these
+entries with the record, the log starts beyond the position, although nothing was missed. So the
+metadata of a position may have ">" and a number, as in ">7": between the position and offset 7
+there was nothing to read.
 """
 
 import re
@@ -34,10 +36,13 @@ def to_store(
     passed: Mapping[Place, range],
     published: Mapping[int, int] = _NOWHERE,
 ) -> dict[Place, Stored]:
-    """Return what to store for each partition. It is never empty, so that every commit is fenced.
+    """Return what to store for each partition.
 
-    `passed` has the ranges with nothing to read. `published` has the journal positions, in the mode
-    "at_least_once".
+    The result is never empty, so that every commit asks the group, which refuses former members.
+
+    `partitions` is the number of partitions of each topic. `passed` has the ranges with nothing to
+    read. In the mode "at_least_once", `published` has for each partition the journal position that
+    the values belong to.
     """
     stored = {}
     for partition, each in committed.items():
@@ -80,7 +85,7 @@ def published_up_to(stored: Mapping[Place, Stored]) -> int:
 def by_transaction(stored: Mapping[Place, Stored]) -> bool:
     """Tell whether the mode "exactly_once" stored this; that mode leaves nothing unpublished.
 
-    Return False if a user moved positions by hand, or if there are none any more.
+    Return False if an operator moved the positions by hand, or if there are no positions any more.
     """
     return any(
         topic == CARRIER and (match := _CARRIED.fullmatch(metadata)) and not match[2]

@@ -1,4 +1,4 @@
-"""Read one place from a position to another, through a driver."""
+"""Read the records of a topic's partition (a *place*) between two positions, through a driver."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,8 @@ SLICE_SECONDS: Final = 0.02
 
 MARKER_SECONDS: Final = 0.5
 MARKER_PAUSE_SECONDS: Final = 0.005
-"""How long the end of a transaction may take to appear in its partitions, and how often to look."""
+"""How long the marker that ends a transaction may take to appear in its partitions, and how often
+to look for it."""
 
 
 @contextmanager
@@ -64,7 +65,7 @@ def reaching(settings: KafkaSettings) -> Iterator[None]:
 
 
 def gone(settings: KafkaSettings, place: Place, position: int, why: str) -> OffsetGone:
-    """Return the error for a position that the log does not have."""
+    """Return the error for a position that the log does not have; `why` says why not."""
     topic, partition = place
     return OffsetGone(
         f"{topic}/{partition} ({settings.topics[topic]}): there is no position {position}: {why}"
@@ -93,7 +94,7 @@ def require_within(
 
 
 class Scanner:
-    """Reads ranges of places; several reads may go on at the same time."""
+    """Reads records between positions. Several reads may be in progress at the same time."""
 
     def __init__(self, driver: Driver, admin: Admin, settings: KafkaSettings) -> None:
         self._driver = driver
@@ -114,7 +115,7 @@ class Scanner:
             return self._admin.offsets([place], Edge.START)[place]
 
     def edges(self, places: Sequence[Place]) -> dict[Place, tuple[int, int]]:
-        """Return where places start and end. Records in open transactions are included."""
+        """Return the start and end of each place. The end is after records in open transactions."""
         with reaching(self._settings):
             starts = self._admin.offsets(places, Edge.START)
             ends = self._admin.offsets(places, Edge.END)
@@ -135,7 +136,7 @@ class Scanner:
                 time.sleep(MARKER_PAUSE_SECONDS)
 
     def ends(self, known: Mapping[Place, int]) -> dict[Place, int]:
-        """Return where places end. Records in open transactions are included.
+        """Return the end of each place, which is after records in open transactions.
 
         Wait until each end in `known` is visible.
         """
@@ -148,10 +149,10 @@ class Scanner:
             time.sleep(MARKER_PAUSE_SECONDS)
 
     def stored(self, group: GroupReader, places: Sequence[Place]) -> dict[Place, Stored]:
-        """Return what the group has committed; ask as a member of the group.
+        """Return what the group has stored; ask as a member of the group.
 
-        Positions may be pending in an open transaction. Wait until the transaction ends, as long as
-        a broker may take to abort it. The clients would only report a timeout.
+        Positions may be pending in an open transaction. This method waits until the transaction
+        ends, for as long as a broker may take to abort it. The clients would only report a timeout.
         """
         deadline = time.monotonic() + self._patience
         while True:
@@ -167,7 +168,10 @@ class Scanner:
                     ) from error
 
     def journal(self, partition: int, start: int, stop: int, end: int) -> Iterator[Record]:
-        """Yield the records that count between two positions of a journal that ends at `end`."""
+        """Yield the records that count (see `frames`) between two positions of a journal.
+
+        The journal ends at `end`.
+        """
         yield from unframed(self.scan((JOURNAL, partition), start, end), start, stop)
 
     def scan(self, place: Place, start: int, stop: int) -> Iterator[Record]:

@@ -14,7 +14,7 @@ CLIENTS: Final = ("kafka", "confluent")
 """The client libraries: kafka-python, and confluent-kafka."""
 
 DELIVERIES: Final = ("exactly_once", "at_least_once")
-"""The modes of delivery: how often readers may see an answer (`exactly_once`, `at_least_once`)."""
+"""The modes of delivery (see `exactly_once` and `at_least_once`)."""
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 """The mechanism by which a client logs in with a token from a third party."""
@@ -58,11 +58,11 @@ class Security:
     mechanism
         PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER, if the protocol uses SASL.
     password
-        The password. It is never shown.
+        The password. It is left out when the object is printed.
     oauth
         What OAUTHBEARER needs in place of a user name and a password.
     ca_file, certificate_file, key_file
-        In PEM; without a `ca_file` the system's authorities are trusted.
+        Files in PEM format. Without a `ca_file`, the authorities of the system are trusted.
     """
 
     protocol: str = "PLAINTEXT"
@@ -92,7 +92,7 @@ class Security:
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
-    """A log on a cluster, and one of the instances that serve this log.
+    """How to reach a log on a cluster, and how one instance of the service serves it.
 
     Attributes
     ----------
@@ -108,15 +108,16 @@ class KafkaSettings:
     delivery
         How commits are made: "exactly_once", or "at_least_once".
     transactional_id
-        The id of this instance's transactions at the broker; by default made of group and instance.
+        The id of this instance's transactions at the broker. By default it is made of group and
+        instance.
     session_seconds
-        Time after which a silent instance counts as dead and its partitions go to others.
+        Time after which a silent instance counts as dead, and its partitions go to other instances.
     transaction_seconds
         Time after which the broker aborts a transaction that its writer left open.
     request_seconds
         How long to wait for an answer of the broker.
     rebalance_seconds
-        How long the group waits for an instance that restores and does not poll.
+        How long the group waits for an instance that does not poll, because it restores.
     """
 
     bootstrap_servers: str
@@ -141,7 +142,7 @@ class KafkaSettings:
 
     @property
     def writer(self) -> str:
-        """The transactional id in force. The default is unique, as names have no slash."""
+        """The transactional id in use. The default is unique, because names contain no slash."""
         return self.transactional_id or f"{self.group}/{self.instance}"
 
     @property

@@ -1,4 +1,4 @@
-"""Tokens of the mechanism OAUTHBEARER: where they come from, and when the next one is due.
+"""Tokens of the mechanism OAUTHBEARER: where they come from, and when they are replaced.
 
 All connections of a driver share one token. A new one is fetched before the old one expires. If
 that fails, the old one is used for as long as it is valid.
@@ -20,8 +20,11 @@ from fair_allocator.log.kafka.settings import OAuth
 logger = logging.getLogger(__name__)
 
 DUE_AFTER: Final = 0.7
-"""The part of its lifetime after which a token is replaced. Both clients ask for a new token a
-little later: librdkafka at 0.8 of the lifetime, kafka-python at 0.85."""
+"""A token is replaced after this part of its lifetime.
+
+Both clients ask for a new token a little later: librdkafka after 0.8 of the lifetime, kafka-python
+after 0.85.
+"""
 
 ENDPOINT_SECONDS: Final = 5.0
 """How long the token endpoint may take. Meanwhile a client sends no heartbeat to its group."""
@@ -30,7 +33,7 @@ RETRY_SECONDS: Final = 5.0
 """After the endpoint failed, how long to use the valid token before the next attempt."""
 
 _YEARS: Final = 10 * 365 * 86_400.0
-"""No token is valid for so long. An expiry that is further away must be in milliseconds."""
+"""No token is valid for so long. If an expiry is further away, it must be in milliseconds."""
 
 _REFUSALS: Final = (400, 401, 403)
 
@@ -118,8 +121,8 @@ def _of_function(source: str) -> Callable[[], Token]:
 
 
 def _of_endpoint(oauth: OAuth) -> Callable[[], Token]:
-    """Return a function that fetches tokens by "client credentials" of OAuth 2 (RFC 6749, 4.4)."""
-    import httpx  # imported here, because it takes long to load and few need it
+    """Return a function that fetches tokens by OAuth 2 "client credentials" (RFC 6749, 4.4)."""
+    import httpx  # imported here, because it takes long to load and is rarely needed
 
     try:
         trusted = ssl.create_default_context(cafile=oauth.ca_file or None)

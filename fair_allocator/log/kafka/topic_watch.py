@@ -1,4 +1,4 @@
-"""Checks from time to time that the topics are still those that were opened."""
+"""Check from time to time that the topics are still those that were opened."""
 
 import logging
 import time
@@ -25,7 +25,8 @@ class TopicWatch:
     partitions
         How many partitions each topic has.
     ids
-        The ids of the topics. After an output was made again, the next look notes its new id.
+        The ids of the topics. If an output topic was made again, the next look stores its new id
+        here.
     """
 
     def __init__(self, admin: Admin, settings: KafkaSettings) -> None:

@@ -95,13 +95,13 @@ def require_partitions(found: int, wanted: int | None, journal: str) -> None:
 
 
 def noted_otherwise(stored: Mapping[Place, Stored], partitions: int) -> int | None:
-    """Return the number of partitions when the group stored this; None if it has not changed."""
+    """Return the number of partitions when `stored` was stored; None if it is still the same."""
     noted = (partitions_noted(each) for (topic, _), each in stored.items() if topic == CARRIER)
     return next((was for was in noted if was not in (None, partitions)), None)
 
 
 def grown(was: int, now: int, journal: str) -> ConfigurationError:
-    """Return the error for topics whose number of partitions changed after the journal began."""
+    """Return the error for topics whose number of partitions changed after the first commit."""
     return ConfigurationError(f"{journal} {_grown(was, now)}")
 
 
@@ -114,7 +114,7 @@ def _grown(was: int, now: int) -> str:
 
 
 def findings(admin: Admin, partitions: int) -> list[Finding]:
-    """Return what is wrong with the topics, and what may go wrong later."""
+    """Return remarks on what is wrong with the topics, and on what may go wrong later."""
     counts = admin.partition_counts()
     found = [Finding(topic, True, "does not exist") for topic in TOPICS if topic not in counts]
     found += [
@@ -127,9 +127,10 @@ def findings(admin: Admin, partitions: int) -> list[Finding]:
 
 
 def _about_positions(admin: Admin, counts: Mapping[str, int]) -> list[Finding]:
-    """Return how the topics have changed since the group last stored its positions."""
+    """Return remarks on how the topics have changed since the group last stored positions."""
     now = counts.get(JOURNAL, 0)
-    # Topics that were never served have no group, and a new cluster needs seconds to find that out.
+    # Topics that were never served have no group. Asking a new cluster for a group that does not
+    # exist takes seconds.
     if not now or not any(admin.offsets(_places(counts, SERVED), Edge.END).values()):
         return []
     stored = admin.stored(_places(counts, (*INPUTS, JOURNAL)))
@@ -150,7 +151,7 @@ def _places(counts: Mapping[str, int], topics: Iterable[str]) -> list[Place]:
 
 
 def _about_journal(admin: Admin, stored: Mapping[Place, Stored]) -> Iterator[Finding]:
-    """Yield journals that are empty though inputs were read."""
+    """Yield a remark on each journal that is empty although inputs were read."""
     ends = admin.offsets([(JOURNAL, p) for p in sorted({p for _, p in stored})], Edge.END)
     for (_, partition), end in ends.items():
         here = {place: each for place, each in stored.items() if place[1] == partition}
@@ -159,7 +160,7 @@ def _about_journal(admin: Admin, stored: Mapping[Place, Stored]) -> Iterator[Fin
 
 
 def _about_losses(admin: Admin, stored: Mapping[Place, Stored]) -> Iterator[Finding]:
-    """Yield stored positions that the inputs do not have any more, or do not have yet."""
+    """Yield a remark on each stored position that its input does not have any more, or yet."""
     starts = admin.offsets(list(stored), Edge.START)
     ends = admin.offsets(list(stored), Edge.END)
     for partition in sorted({partition for _, partition in stored}):
@@ -183,7 +184,7 @@ def stamped_by_brokers(settings: Mapping[str, Mapping[str, str]]) -> frozenset[s
 
 
 def require_keeping(settings: Mapping[str, Mapping[str, str]], names: Mapping[str, str]) -> None:
-    """Refuse topics with settings by which they would lose or refuse records.
+    """Refuse topics if their settings would make them lose or refuse records.
 
     Raises
     ------

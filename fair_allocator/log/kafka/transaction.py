@@ -1,4 +1,4 @@
-"""The order of the steps of a transaction. "Exactly once" depends on this order."""
+"""The order of the steps in a transaction. Exactly-once delivery depends on this order."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,9 +12,10 @@ def commit(
     stored: Mapping[Place, Stored],
     membership: Membership | None,
 ) -> list[int]:
-    """Write records and the group's positions in one transaction; return their offsets.
+    """Write records and the group's positions in one transaction; return the records' offsets.
 
-    A caller that stores no positions need not be a member of the group.
+    If `stored` is empty, the caller need not be a member of the group, and `membership` may be
+    None.
 
     After an error the writer must not be used again. Only a new writer, which ends the open
     transaction, can find out whether it was committed.
@@ -29,11 +30,15 @@ def finish(
     stored: Mapping[Place, Stored],
     membership: Membership | None,
 ) -> list[int]:
-    """Do what `commit` does in a transaction that has begun; some records may already be sent."""
+    """Do the same as `commit`, in a transaction that has begun.
+
+    Some records may already be sent.
+    """
     offsets = transactions.write(outgoing)
-    # Store positions only after every record is written. The group refuses positions from former
-    # members. But after it has accepted them, it does not stop the writer. So if records were
-    # written later, they could arrive after the next owner has read the journal to its end.
+    # Store positions only after every record is written. The group refuses positions of an instance
+    # that is no longer a member. But after it has accepted them, it does not stop the writer. So if
+    # records were written after this step, they could arrive after the next owner has read the
+    # journal to its end.
     if stored:
         transactions.store(stored, membership)
     transactions.end()

@@ -1,4 +1,4 @@
-"""Wakes the threads of this process that wait for records."""
+"""Wake the threads of this process that wait for records."""
 
 import threading
 from collections.abc import Collection, Iterable
@@ -39,7 +39,7 @@ class Bell:
         self._lock = threading.Lock()
 
     def listen(self, topics: Iterable[str]) -> Ear:
-        """Return an ear for topics. It works as long as the caller keeps a reference to it."""
+        """Return an ear for these topics. It works only while the caller keeps it."""
         ear = Ear(topics)
         with self._lock:
             self._ears.add(ear)

@@ -1,4 +1,4 @@
-"""The clients' side of the embedded log."""
+"""The `LogClient` of the embedded log: append inputs and read any topic."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -17,7 +17,7 @@ from fair_allocator.log.sqlite.tail import SqliteFollower
 
 
 class SqliteClient(LogClient):
-    """The clients' side of the embedded log.
+    """Appends inputs to the embedded log, and reads any topic.
 
     Parameters
     ----------

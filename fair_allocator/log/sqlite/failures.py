@@ -1,4 +1,4 @@
-"""Turns SQLite's errors into our own, which say what to do."""
+"""Turn SQLite's errors into our own errors, which say what to do."""
 
 import sqlite3
 from typing import Final

@@ -1,8 +1,8 @@
 """The headers of records, in a table of their own.
 
-Few records have headers, and the other records should cost nothing more. A file from a release
-without headers gets the table with its first header. That release still works with the file,
-because it ignores the table.
+Few records have headers. With a separate table, the other records take no more space and time. A
+file of a release that did not know headers gets the table with its first header. That release can
+still use the file, because it ignores the table.
 """
 
 import sqlite3
@@ -24,12 +24,15 @@ class HeaderTable:
         self._is_there = False
 
     def _exists(self) -> bool:
-        """Look for the table until it is there: another process may make it at any time."""
+        """Tell whether the table exists.
+
+        Until it does, look each time: another process may make it.
+        """
         if not self._is_there:
             found = self._connection.execute(
                 "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'headers'"
             ).fetchone()
-            # Do not note it in a transaction: the table may be new, and a rollback would remove it.
+            # Inside a transaction, do not remember that the table exists: a rollback may remove it.
             self._is_there = found is not None and not self._connection.in_transaction
             return found is not None
         return True

@@ -38,7 +38,8 @@ CHECK_BYTES: Final = 64 * 2**20
 
 
 LOCKED_RECORDS: Final = 4_000
-"""The most records to decide while other processes cannot append. They take about 0.2 s."""
+"""The most records to decide in one transaction, during which other processes cannot append: about
+0.2 s."""
 
 
 class SqliteLog(Log):
@@ -56,7 +57,7 @@ class SqliteLog(Log):
         outputs and to committed inputs. None keeps them for ever. Only the service trims the
         journal.
     busy_seconds
-        How long to wait for a transaction of another user before the log counts as unavailable.
+        How long to wait for a transaction of another process before the log counts as unavailable.
     clock
         A function that returns the timestamp of committed records, in ms.
     partitioner
@@ -140,7 +141,8 @@ class SqliteLog(Log):
         """
         self._writing.take_in()
         if len(self._tail.positions) < len(INPUTS) * len(self._owned):
-            # The service is still restoring partitions. The records must not wait for that.
+            # The service is still restoring partitions. The records in the intake must not wait for
+            # that.
             self._settle()
         return min(limit, LOCKED_RECORDS) if self._writing.is_open else limit
 
@@ -203,8 +205,8 @@ class SqliteLog(Log):
 
     def send_ahead(self, outgoing: Sequence[Outgoing]) -> None:
         with self._committing({record.partition for record in outgoing}):
-            # Keep them here until the commit: writing to a file is quick, and the transaction stays
-            # short.
+            # Keep the records here until the commit: writing them to a file is quick, and the
+            # transaction stays short.
             self._ahead += outgoing
 
     def commit(
@@ -224,8 +226,8 @@ class SqliteLog(Log):
         self, written: Sequence[Outgoing], given: Sequence[int], now: int
     ) -> list[Record]:
         """Return the outputs among the committed records, if there is a hearer for them."""
-        # Look for the hearer only after the commit. A hearer that comes later reads earlier commits
-        # from the file.
+        # Look for the hearer only after the commit. A hearer that is set later reads earlier
+        # commits from the file.
         if self._intake.hearer is None:
             return []
         return [

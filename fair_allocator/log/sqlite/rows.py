@@ -1,4 +1,4 @@
-"""Repair the types in rows. SQLite lets every writer of a file put any type into any column."""
+"""Repair the types in rows, because SQLite accepts a value of any type in any column."""
 
 from collections.abc import Callable
 from operator import itemgetter

@@ -67,11 +67,11 @@ class Storage(ABC):
 
     @abstractmethod
     def open(self, partitions: int | None) -> Store:
-        """Connect. Create the log if it does not exist and `partitions` is given."""
+        """Connect. If the log does not exist and `partitions` is given, create the log."""
 
 
 class File(Storage):
-    """A log in a file. Beside it are two files of SQLite, and two of ours: `.lock` and `.turn`.
+    """A log in a file. SQLite makes two files beside it, and we make two more: `.lock` and `.turn`.
 
     The service locks `.lock`, and writers take turns by `.turn`. The files must be on a local disk,
     because the write-ahead log needs memory that all its users share.
@@ -85,8 +85,8 @@ class File(Storage):
     """
 
     def __init__(self, path: Path, busy_seconds: float = BUSY_SECONDS) -> None:
-        # Make the path absolute: the process may change its directory. In this way ":memory:" also
-        # becomes a file.
+        # Make the path absolute, because the process may change its directory. As a side effect,
+        # even ":memory:" names a file.
         self.path = os.path.abspath(path)
         self._busy_seconds = busy_seconds
         self._lock: int | None = None
@@ -137,7 +137,7 @@ class File(Storage):
             raise
 
     def _make_private(self) -> None:
-        """Make the file for its owner alone. SQLite gives the files beside it the same mode.
+        """Create the file so that only its owner may use it. SQLite's files get the same mode.
 
         An existing file keeps its mode: use chmod to share a log with other users.
         """
@@ -171,12 +171,13 @@ class File(Storage):
     def _keep_journal(self, connection: sqlite3.Connection) -> None:
         """Turn on the write-ahead log, so that readers and the writer need not wait."""
         try:
-            # Check this first, so that the database of another program stays unchanged.
+            # Check first that the file has a log, so that a database of another program stays
+            # unchanged.
             holds_log(connection, self.path)
             # Try again if another process does the same now: SQLite does not wait here.
             deadline = time.monotonic() + self._busy_seconds
             _retry(partial(connection.execute, "PRAGMA journal_mode = WAL"), deadline)
-            # Every commit is on the disk when it returns.
+            # With this, every commit is on the disk when it returns.
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_BYTES}")
         except sqlite3.Error as error:
@@ -192,12 +193,12 @@ def _bell_of(path: str) -> Bell:
 class _Turnstile(Door):
     """Gives the writers of a file their turns, one after the other.
 
-    With SQLite alone, a writer that waits tries again and again. A writer that appends in a tight
-    loop always wins: in a test, the service waited for seconds. So a writer first takes the
-    turnstile, which is a lock on the file `.turn`. It waits there for SQLite's lock, and leaves the
-    turnstile when it has that lock. If the same writer comes again too early, it finds the
-    turnstile taken and waits for its turn. A writer that ignores the turnstile does no harm,
-    because SQLite's lock still protects the file.
+    With SQLite alone, a writer that waits tries again and again. Against a writer that appends in a
+    tight loop, it hardly ever succeeds: in a test, the service waited for seconds. So a writer
+    first takes the turnstile, which is a lock on the file `.turn`. It keeps the turnstile while it
+    waits for SQLite's lock, and leaves it when it has that lock. If the fast writer comes back
+    while another writer waits, it finds the turnstile taken, and waits for its turn. A writer that
+    ignores the turnstile does no harm, because SQLite's lock still protects the file.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: str, busy_seconds: float) -> None:
@@ -208,7 +209,8 @@ class _Turnstile(Door):
 
     def begin(self) -> None:
         if self._look() != self._identity:
-            # Check this, because SQLite would go on writing to the deleted file.
+            # Check that the file still exists, because SQLite would go on writing to a deleted
+            # file.
             raise LogUnavailable(
                 f"{self.name} was removed or replaced while in use: put it back, and restart"
             )
@@ -220,7 +222,7 @@ class _Turnstile(Door):
         except OSError as error:
             raise LogUnavailable(f"{self.name}.turn: {error.strerror}; try again") from error
         try:
-            # Do not let SQLite wait: it doubles its pauses, which would waste time.
+            # Do not let SQLite wait: it doubles its pauses, which wastes time.
             self.connection.execute("PRAGMA busy_timeout = 0")
             _retry(partial(self.connection.execute, "BEGIN IMMEDIATE"), deadline)
         finally:

@@ -1,10 +1,10 @@
 """The tables of the embedded log, and the transactions on them.
 
 All records are in one table. Its key is one integer made of topic, partition and offset. So the
-records of a topic in a partition are consecutive rows: to append, read on or trim, SQLite finds the
-first row in a B-tree and goes along the rows. A second, small table has a row for each topic and
-partition: its start, its end (so that no offset is given twice) and the committed position. A third
-table has the headers of the few records that have headers.
+records of a topic in a partition are consecutive rows. To append, read or trim records, SQLite
+finds the first row in a B-tree and continues with the next rows. A second, small table has a row
+for each topic and partition: its start, its end (so that no offset is given twice) and the
+committed position. A third table has the headers of the few records that have headers.
 """
 
 import sqlite3
@@ -36,7 +36,8 @@ APPLICATION_ID: Final = 0x46414C47
 SCHEMA_VERSION: Final = 1
 
 OFFSET_BITS: Final = 44
-"""The bits of a key for the offset: 2**44 records. SQLite's 63 bits leave 19 bits for the place."""
+"""How many bits of a key hold the offset: enough for 2**44 records. 19 of SQLite's 63 bits are left
+for the place."""
 
 MAX_PARTITIONS: Final = 2**19 // len(TOPICS)
 
@@ -69,7 +70,10 @@ _new = tuple.__new__  # makes a `Record` faster than its own constructor
 _ROWS: Final = 25
 _INSERT: Final = "INSERT INTO records VALUES (?, ?, ?, ?)"
 _INSERT_MANY: Final = _INSERT + ", (?, ?, ?, ?)" * (_ROWS - 1)
-"""To insert this many rows with one statement takes a fifth less time than one by one."""
+"""A statement that inserts `_ROWS` rows.
+
+This takes a fifth less time than inserting them one by one.
+"""
 
 _READ: Final = (
     "SELECT id, timestamp, key, value FROM records WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
@@ -93,7 +97,7 @@ class Stream(NamedTuple):
 
 
 class Door:
-    """Access to a database that only this process can reach.
+    """Access to a database that only this process can reach. A subclass gives access to a file.
 
     Attributes
     ----------
@@ -119,7 +123,7 @@ class Door:
         self.connection.execute("BEGIN IMMEDIATE")
 
     def close(self) -> None:
-        """Release what only this user of the database needs."""
+        """Release what `begin` needs, apart from the connection."""
 
 
 class Store:
@@ -156,7 +160,8 @@ class Store:
         found = self._partitions_found()
         if found is None and wanted is not None:
             with self.transaction():
-                # Another process may have made the tables between our look and our lock.
+                # Another process may have made the tables after we looked and before we got the
+                # lock.
                 if self._partitions_found() is None:
                     self._create(wanted)
             found = self._partitions_found()
@@ -208,7 +213,10 @@ class Store:
         self.connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
     def check(self, thorough_bytes: int) -> None:
-        """Look for damage and try to write. Check the whole database only if it is small."""
+        """Look for damage and try to write.
+
+        Check the whole database only if it has at most `thorough_bytes`.
+        """
         with self.using() as connection:
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
             (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
@@ -249,8 +257,8 @@ class Store:
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                # Ignore a failure here: SQLite may have rolled back by itself, and a rollback that
-                # fails writes nothing either.
+                # Ignore a failure here: SQLite may have rolled back by itself, and if the rollback
+                # fails, nothing is written.
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise
@@ -295,7 +303,7 @@ class Store:
         return Stream(*row)
 
     def streams(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Stream]:
-        """Return the same as `stream` for several places, in their order."""
+        """Return what `stream` returns for each of several places, in their order."""
         bases = [self.base(*place) for place in places]
         marks = ", ".join("?" * len(bases))
         with self.using() as connection:
@@ -332,7 +340,7 @@ class Store:
             if headers:
                 require_headers(headers)
                 some.append((id, headers))
-            # This copy is faster than passing bytes: sqlite3 would look for an adapter for bytes.
+            # Copying is faster than passing bytes, for which sqlite3 would look for an adapter.
             key_ = None if key is None else bytearray(key)
             packed.append((id, timestamp, key_, None if value is None else bytearray(value)))
         whole = len(packed) - len(packed) % _ROWS
@@ -356,17 +364,21 @@ class Store:
         limit: int = CHUNK_RECORDS,
         room: int = CHUNK_BYTES,
     ) -> list[Record]:
-        """Return records from an existing position on: at least one, at most about `room` bytes."""
+        """Return records from `start` on: at least one, and at most about `room` bytes.
+
+        There must be a record at `start` or after it.
+        """
         base = self.base(topic, partition)
         rows: list[Any] = []
         with self.using() as connection:
-            # Look for headers before records: if a record is trimmed in between, both are gone.
+            # Look for headers first. If a record is trimmed between the two looks, its headers are
+            # gone with it.
             some_have = self.headers.has_some(base + start, base + stop)
             found = connection.execute(
                 _READ_WITH_HEADERS if some_have else _READ, (base + start, base + stop, limit)
             )
             with closing(found):
-                # Fetch only as many rows at once as fit even if all of them are large.
+                # Fetch at once only as many rows as fit in memory even if all of them are large.
                 while room > 0 and (some := found.fetchmany(max(1, room // RECORD_BYTES))):
                     some = mended(some)
                     rows += some
@@ -398,7 +410,7 @@ class Store:
         except ValueError as error:
             if topic not in INPUTS:
                 raise self._damaged(topic, partition) from error
-            headers = ()  # anybody may write inputs, and must not stop the service by them
+            headers = ()  # anybody may write inputs, so bad headers must not stop the service
         return Record(topic, partition, id - base, key, value, timestamp, headers)
 
     def scan(self, topic: str, partition: int, start: int, stop: int) -> Iterator[Record]:
@@ -422,8 +434,8 @@ class Store:
 
 def holds_log(connection: sqlite3.Connection, name: str) -> bool:
     """Return True if the database has a log and False if it is empty; refuse any other database."""
-    # Count the tables before reading the mark: the transaction that writes both may commit between
-    # our two looks.
+    # Count the tables before reading the mark: the transaction that writes both may commit in
+    # between.
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     (mark,) = connection.execute("PRAGMA application_id").fetchone()
     if mark != APPLICATION_ID and (mark or tables):

@@ -1,4 +1,4 @@
-"""Reads the next records of many places, so that no place starves."""
+"""Read the next records of many places in turns, so that no place starves."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -12,8 +12,11 @@ from fair_allocator.log.sqlite.trim import cost
 
 SHORTEST_PAUSE: Final = 0.000_5
 LONGEST_PAUSE: Final = 0.005
-"""Seconds between two looks for records of other processes. With this, an idle reader takes about
-2 % of a core. Readers see the records of their own process at once (see `bell`)."""
+"""Seconds between two looks for records of other processes.
+
+With the longest pause, an idle reader takes about 2 % of a core. Readers see the records of their
+own process at once (see `bell`).
+"""
 
 
 class Tail:
@@ -22,7 +25,7 @@ class Tail:
     Attributes
     ----------
     positions
-        The position of each place that is read. Call `look_again` after changing one.
+        The position of each place that is read. After changing a position, call `look_again`.
     read_bytes
         How many bytes were read since the caller last set it to 0.
     """
@@ -33,10 +36,12 @@ class Tail:
         topics: tuple[str, ...],
         before: Callable[[int], int] = lambda most: most,
     ) -> None:
-        """Read these topics. `before` is called before each look for records, and may append some.
+        """Prepare to read these topics.
 
-        `before` gets the largest number of records that the look may return. It returns the same or
-        a smaller number.
+        `before` is called before each look, and may append records.
+
+        `before` gets the largest number of records that the look may return. It returns this number
+        or a smaller one, which is then the limit.
         """
         self.positions: dict[Place, int] = {}
         self.read_bytes = 0
@@ -64,7 +69,7 @@ class Tail:
             blocks = self._take(self._before(limit))
             left = deadline - time.monotonic()
             if blocks and was_rung is not None:
-                # If the records come from other processes, look more often.
+                # If no bell rang, the records come from another process. Then look more often.
                 self._pause = LONGEST_PAUSE if was_rung else SHORTEST_PAUSE
             if blocks or left <= 0:
                 return blocks
@@ -101,7 +106,7 @@ class Tail:
 
 
 def _shares(backlog: Mapping[Place, int], limit: int) -> dict[Place, int]:
-    """Divide the limit evenly. What short backlogs do not need goes to the longer ones."""
+    """Divide the limit among places, evenly, but give no place more than its backlog."""
     shares = dict.fromkeys(backlog, 0)
     for rank, name in enumerate(sorted(backlog, key=backlog.__getitem__)):
         shares[name] = min(backlog[name], -(-limit // (len(backlog) - rank)))

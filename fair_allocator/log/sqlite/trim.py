@@ -1,4 +1,4 @@
-"""Keeps the embedded log from growing for ever, by a small step with each commit."""
+"""Delete old records of the embedded log, in a small step with each commit."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -11,13 +11,17 @@ from fair_allocator.log.base import INPUTS, JOURNAL, TOPICS, Outgoing, Place, Re
 from fair_allocator.log.sqlite.store import Store, Stream
 
 VISITS: Final = 16
-"""How many places (topic and partition) a commit looks at. To look at all would make it slow."""
+"""How many places (topic and partition) a commit looks at.
+
+Looking at all places would make it slow.
+"""
 
 ROW_BYTES: Final = 100
 """About how many bytes a record takes beside its value."""
 
 SPARE_BYTES: Final = 2**20
-"""A commit deletes up to twice as much as it adds, plus this much, so that a backlog shrinks."""
+"""A commit deletes up to twice as many bytes as it adds, plus this number, so that a backlog
+shrinks."""
 
 _value = attrgetter("value")
 
@@ -29,7 +33,7 @@ def cost(records: Iterable[Record | Outgoing]) -> int:
 
 
 class Trimmer:
-    """Deletes records that need not be kept any longer, within the commits of a service.
+    """Deletes records that need not be kept any longer, as part of the commits of a service.
 
     Trimming has two steps. First a place (a topic in a partition) gets a later start, which hides
     the records before it at once. Then the next commits delete the rows below the start, and SQLite
@@ -39,8 +43,8 @@ class Trimmer:
     Parameters
     ----------
     retain_records, retain_seconds
-        How many records of each place to keep, and how long; None keeps them for ever. With both, a
-        record is deleted as soon as one of the two allows it.
+        How many records of each place to keep, and how long; None sets no limit. If both are given,
+        a record is deleted as soon as it exceeds one of them.
     """
 
     def __init__(
@@ -55,7 +59,7 @@ class Trimmer:
         topics = (JOURNAL,) if forever else TOPICS
         self._round = deque((t, p) for t in topics for p in range(store.partitions))
         self._clean: dict[Place, int] = {}
-        """By place, a start below which nothing is left to delete."""
+        """For each place, a start below which nothing is left to delete."""
 
     def step(self, grown: int, now: int) -> None:
         """Trim a little, within a transaction; `grown` is the log's growth since the last step.
@@ -116,7 +120,7 @@ class Trimmer:
         self, topic: str, partition: int, start: int, rows: int, oldest_kept: int
     ) -> int:
         base = self._store.base(topic, partition)
-        # Only old records before all younger ones can be deleted, so find the first younger one.
+        # Only records before the first younger record can be deleted, so find that record.
         young = self._store.connection.execute(
             "SELECT id FROM records WHERE id >= ? AND id < ? AND timestamp >= ?"
             " ORDER BY id LIMIT 1",

@@ -1,4 +1,4 @@
-"""The transactions of a service: with records of its intake, and the decisions on them."""
+"""The transactions of a service: each has records of the intake and the decisions on them."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ class Writing:
     """Begins a transaction when the intake has records, and ends it with the next commit.
 
     The transaction holds SQLite's write lock from its beginning. So the offsets that the records
-    get are final, and the service can decide on them before anything is on the disk. Meanwhile
+    get are final, and the service can decide the requests before anything is on the disk. Meanwhile
     other processes read, but wait if they want to append.
     """
 
@@ -63,7 +63,7 @@ class Writing:
 
     @contextmanager
     def _rolled_back(self) -> Iterator[None]:
-        """If the block fails, roll back the transaction and refuse the records of the intake."""
+        """If the block fails, roll back the transaction, and refuse the intake's records in it."""
         try:
             yield
         except BaseException as error:
@@ -71,7 +71,7 @@ class Writing:
             raise
 
     def undo(self, error: BaseException) -> None:
-        """Roll back the current transaction, if there is one, and refuse the records of the intake.
+        """Roll back the current transaction, if any, and refuse the intake's records in it.
 
         Raises
         ------
@@ -107,7 +107,7 @@ class Writing:
                 begun.__exit__(None, None, None)
 
     def tell(self, outputs: Sequence[Record]) -> None:
-        """Tell the intake what the last transaction wrote."""
+        """Tell the intake which records and outputs the last transaction committed."""
         tickets, places = [handed.ticket for handed in self._taken], self._places
         self._taken, self._places = [], []
         self._intake.commit(tickets, places, outputs)

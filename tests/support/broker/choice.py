@@ -1,8 +1,8 @@
-"""A real broker for the tests: one that is given, one of Docker's, or one of our own.
+"""Find a real Kafka broker for the tests: a given one, one in Docker, or one that we start.
 
-The order of choice is the variable KAFKA_BOOTSTRAP_SERVERS, a Docker engine that answers, Java
-with Maven. Where there is none of them a test is skipped, loudly; where the variable
-FAIR_ALLOCATOR_REQUIRE_ALL is set, as in CI, it fails.
+The order of choice: the broker that the variable KAFKA_BOOTSTRAP_SERVERS names; a Docker engine, if
+one answers; Java with Maven. If there is none of these, the test is skipped with a clear message.
+If the variable FAIR_ALLOCATOR_REQUIRE_ALL is set, as in CI, the test fails instead.
 """
 
 import fcntl
@@ -33,7 +33,7 @@ ROOT: Final = Path(__file__).parents[3]
 def shared_broker(folder: Path) -> Iterator[str]:
     """Yield the address of a broker that all users of `folder` share.
 
-    Where there is none to be had, the test is skipped, or fails where nothing may be skipped.
+    If there is no broker, the test is skipped, or it fails if no test may be skipped.
     """
     if given := os.environ.get(GIVEN):
         yield given
@@ -56,12 +56,12 @@ def private_broker(
     oauth: bool = False,
     version: str = "",
 ) -> Iterator[JavaBroker]:
-    """Yield a running broker of one's own, which may be killed, suspended and started again.
+    """Yield a running broker for one test, which may kill it, suspend it and start it again.
 
-    `settings` are lines of server.properties that go after the usual ones. With a `certificate`,
-    in PEM after its key, it listens to TLS as well. `machine` are arguments of its Java. With
-    `oauth`, it has a listener for clients with tokens. Another `version` than usual is fetched when
-    it is first asked for.
+    `settings` are further lines of server.properties. If `certificate` is given (a PEM file with
+    the key, then the certificate), the broker also has a TLS listener. `machine` are arguments for
+    its Java. With `oauth`, it has a listener for clients with tokens. `version` is another version
+    of Kafka than the usual one; it is downloaded when it is first used.
     """
     require_java(version)
     broker = JavaBroker(folder, settings, machine, certificate, oauth=oauth, version=version)
@@ -72,7 +72,7 @@ def private_broker(
 
 
 def require_java(version: str = "") -> None:
-    """Skip the test where there is no Java, or fail where nothing may be skipped."""
+    """Skip the test if there is no Java, or fail if no test may be skipped."""
     try:
         libraries(version)
     except NoBroker as reason:
@@ -80,7 +80,7 @@ def require_java(version: str = "") -> None:
 
 
 def _docker_answers() -> bool:
-    """Ask by hand: Docker's own client leaks a socket where nobody answers."""
+    """Tell whether Docker answers. Docker's own Python client leaks a socket if it does not."""
     host = urlsplit(os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock"))
     unix = host.scheme == "unix"
     with socket.socket(socket.AF_UNIX if unix else socket.AF_INET) as asking:
@@ -120,7 +120,7 @@ def _kept(folder: Path) -> Iterator[str]:
         evidence.outputs[folder / "broker.log"] = None
         yield ready.read_text()
     if keeper is not None:
-        keeper.wait()  # until the other users are gone, too
+        keeper.wait()  # until the other users have also ended
 
 
 def _start_keeper(folder: Path, ready: Path) -> subprocess.Popen[bytes]:

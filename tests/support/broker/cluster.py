@@ -1,4 +1,4 @@
-"""Three brokers of our own, of which any one may be killed, suspended and started again."""
+"""A cluster of three Kafka brokers. Tests may kill, suspend and restart each of them."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -34,17 +34,20 @@ transaction.state.log.min.isr=2
 share.coordinator.state.topic.replication.factor={COPIES}
 share.coordinator.state.topic.min.isr=2
 """
-"""Everything is kept three times, and acknowledged when two have it."""
+"""Every partition has three replicas. A record is acknowledged when two replicas have it."""
 
 WHOLE_SECONDS: Final = 120.0
 FAILOVER_SECONDS: Final = 30.0
 ASK_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 0.3
-"""Between two questions. Each takes new connections, and work of the brokers that are starting."""
+"""Pause between two questions.
+
+Each question opens new connections and takes time from brokers that are starting.
+"""
 
 
 class JavaCluster:
-    """Brokers that are controllers too, on ports of this machine."""
+    """Brokers on ports of this machine. Each of the three is also a controller."""
 
     def __init__(self, folder: Path, settings: str = "") -> None:
         self._folder = folder
@@ -58,7 +61,7 @@ class JavaCluster:
         self.linked = ",".join(f"127.0.0.1:{link.port}" for link in self.links.values())
 
     def _add(self, node: int) -> JavaBroker:
-        """Add a broker that can be reached by a link, too."""
+        """Add a broker that can also be reached through a `Link`."""
         port = free_port()
         broker = JavaBroker(
             self._folder / str(node),
@@ -72,7 +75,7 @@ class JavaCluster:
         return broker
 
     def start(self, *nodes: int) -> "JavaCluster":
-        """Start brokers, by default all, side by side: none of them serves alone."""
+        """Start brokers, by default all, at the same time, because one alone cannot serve."""
         chosen = [self.brokers[node] for node in nodes or self.brokers]
         with ThreadPoolExecutor(COPIES) as starting:
             list(starting.map(JavaBroker.start, chosen))
@@ -80,7 +83,7 @@ class JavaCluster:
         return self
 
     def stop(self) -> None:
-        """End all brokers and links, and throw their data away."""
+        """End all brokers and links, and delete their data."""
         for node in tuple(self.brokers):
             self._remove(node)
 
@@ -90,7 +93,10 @@ class JavaCluster:
 
     @contextmanager
     def joined_by(self, node: int) -> Iterator[None]:
-        """Let one more broker join, which is no controller; nobody needs it in the end."""
+        """Add a broker that is not a controller, while the block runs.
+
+        At the end, it has no partitions.
+        """
         self._add(node)
         try:
             self.start(node)
@@ -99,7 +105,7 @@ class JavaCluster:
             self._remove(node)
 
     def heal(self) -> None:
-        """Let every broker run again, and wait until all have everything."""
+        """Let every broker run again, and wait until every replica is up to date."""
         for broker in self.brokers.values():
             if broker.process.poll() is None:
                 broker.resume()
@@ -110,15 +116,15 @@ class JavaCluster:
     # -- who does what -------------------------------------------------------------------------
 
     def group_coordinator(self, group: str) -> int:
-        """Return the node that looks after a group."""
+        """Return the node that is the coordinator of a group."""
         return self.leader(OFFSETS, _internal_partition(group))
 
     def transaction_coordinator(self, transactional_id: str) -> int:
-        """Return the node that looks after a writer's transactions."""
+        """Return the node that is the coordinator of a writer's transactions."""
         return self.leader(TRANSACTIONS, _internal_partition(transactional_id))
 
     def leader(self, topic: str, partition: int) -> int:
-        """Return the node that leads a partition; waits until there is one."""
+        """Return the node that leads a partition. Wait until there is a leader."""
         found = -1
 
         def led() -> bool:
@@ -131,14 +137,15 @@ class JavaCluster:
         return found
 
     def await_brokers(self) -> None:
-        """Wait until every broker knows of every other one."""
+        """Wait until every broker knows all the others."""
         _await(self._are_known, "every broker is known")
 
     def failover_seconds(self, node: int) -> float:
-        """Wait until no partition is led by a node that died; return how long that took.
+        """Wait until a dead node leads no partition any more; return how many seconds that took.
 
-        The controllers need some ten seconds to notice, and longer if the node was the active one.
-        If they have not noticed after half a minute, this returns: the node can come back.
+        The controllers need about ten seconds to notice that the node is dead, and longer if the
+        node was the active controller. If they have not noticed after half a minute, this method
+        returns, and the test can start the node again.
         """
         began, limit = time.monotonic(), deadline(FAILOVER_SECONDS)
         while time.monotonic() < limit and self._is_led_by(node):
@@ -150,7 +157,7 @@ class JavaCluster:
         return found is None or any(each["leader_id"] == node for each in found)
 
     def await_led(self) -> None:
-        """Wait until every partition has a leader that runs."""
+        """Wait until the leader of every partition is running."""
 
         def led() -> bool:
             found = self._partitions(None)
@@ -159,12 +166,12 @@ class JavaCluster:
         _await(led, "every partition has a leader")
 
     def await_whole(self) -> None:
-        """Wait until every copy of every partition is in sync."""
+        """Wait until all replicas of all partitions are in sync."""
         self.await_brokers()
         _await(self._is_whole, "every copy is in sync")
 
     def _are_known(self) -> bool:
-        # They remember one that has left, too.
+        # The brokers also remember a broker that has left.
         return all(
             {known["broker_id"] for known in _ask(broker, _nodes) or ()} >= set(self.brokers)
             for broker in self.brokers.values()
@@ -175,9 +182,10 @@ class JavaCluster:
         return found is not None and all(len(each["isr_nodes"]) == COPIES for each in found)
 
     def _partitions(self, topic: str | None) -> list[dict[str, Any]] | None:
-        """Return the partitions of one topic or all, as the first broker that answers has them.
+        """Return the partitions of a topic (None: all), as the first broker that answers knows
+        them.
 
-        It is None if no broker answers, which is not the same as no partition.
+        Return None if no broker answers. An empty list means that there is no partition.
         """
         topics = [topic] if topic else None
         for broker in self.brokers.values():
@@ -190,7 +198,7 @@ class JavaCluster:
 
 @contextmanager
 def private_cluster(folder: Path, settings: str = "") -> Iterator[JavaCluster]:
-    """Yield a running cluster of one's own; skips or fails as `private_broker` does."""
+    """Yield a running cluster for one test. Skip the test or fail like `private_broker`."""
     require_java()
     cluster = JavaCluster(folder, settings)
     try:

@@ -1,7 +1,8 @@
-"""What it takes to understand a failure on Kafka, added to the report of a test that fails.
+"""Add to the report of a failed test what helps to understand a failure on Kafka.
 
-A plugin of pytest: it keeps what was last asked of a broker, how that ended and how long it took,
-what the clients said, and where the brokers of this process write their logs.
+This is a plugin of pytest. It keeps the last questions that were sent to a broker, with their
+outcomes and times. It also keeps the last log lines of the client libraries, and the paths of the
+logs of the brokers in this process.
 """
 
 import logging
@@ -18,10 +19,10 @@ from fair_allocator.log.kafka import confluent, kafka_python
 from tests.support.pace import slowness
 
 KEPT: Final = 40
-"""Questions and lines of each kind that are shown."""
+"""The most questions, and the most log lines, to show."""
 
 LONG_SECONDS: Final = 1.0
-"""What is asked all the time is noted only if it takes as long, or fails."""
+"""A question that is asked all the time is noted only if it takes at least this long, or fails."""
 
 QUESTIONS: Final = {
     "Admin": ("partition_counts", "settings", "create", "offsets", "delete_before", "stored"),
@@ -34,11 +35,11 @@ LOGGERS: Final = ("confluent_kafka", "kafka", "fair_allocator.log")
 
 questions: deque[str] = deque(maxlen=KEPT)
 outputs: dict[Path, None] = {}
-"""Where the brokers that this process uses write to, in the order of their start."""
+"""The log files of the brokers that this process uses, in the order in which they were started."""
 
 
 class _Words(logging.Handler):
-    """Keeps what the clients said last; what they repeat, once with how often."""
+    """Keeps the last log lines of the clients. A repeated line is kept once, with a count."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -63,7 +64,7 @@ words: Final = _Words()
 
 
 def watch() -> None:
-    """Note from now on what is asked and said."""
+    """From now on, note the questions to brokers and the log lines of clients."""
     for name in LOGGERS:
         logging.getLogger(name).addHandler(words)
     for adapter in (kafka_python, confluent):

@@ -1,4 +1,4 @@
-"""A broker of our own: Apache Kafka's jars, one node, on free ports of this machine."""
+"""Run Apache Kafka from its jars: one broker on free ports of this machine."""
 
 import fcntl
 import os
@@ -50,7 +50,8 @@ log.cleaner.dedupe.buffer.size=2097152
 num.network.threads=2
 num.io.threads=4
 """
-"""Small, and quick to notice the dead: what takes minutes in production takes seconds here."""
+"""Settings with small sizes and short timeouts, so that what takes minutes in production takes
+seconds here."""
 
 TLS: Final = """
 listener.name.tls.ssl.keystore.type=PEM
@@ -63,14 +64,18 @@ listener.name.both.ssl.client.auth=required
 listener.name.both.sasl.enabled.mechanisms=SCRAM-SHA-256
 listener.name.both.scram-sha-256.sasl.jaas.config={scram} required;
 """
-"""TLS alone; and with a password and a certificate of the client's own, which is the broker's."""
+"""Listeners with TLS: one with TLS alone, and one that also asks for a password and a client
+certificate (the broker's own)."""
 
 OAUTH: Final = """
 listener.name.oauth.sasl.enabled.mechanisms=OAUTHBEARER
 listener.name.oauth.oauthbearer.sasl.jaas.config={oauth} required unsecuredLoginStringClaim_sub="b";
 listener.name.oauth.oauthbearer.connections.max.reauth.ms=60000
 """
-"""Tokens without a signature, by which a client has to log in again before they expire."""
+"""A listener for clients with unsigned tokens.
+
+A client has to log in again before its token expires.
+"""
 
 LOGGING: Final = """\
 status = error
@@ -84,29 +89,30 @@ rootLogger.appenderRef.console.ref = console
 
 
 FOR_TESTS: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""Half the work while it warms up, which a test always is."""
+"""Arguments of Java that halve the processor time while the broker warms up, as it does during a
+whole test."""
 
 FOR_LONG: Final = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
-"""Much as Kafka's own script starts it."""
+"""Arguments of Java almost as in Kafka's own start script."""
 
 USER: Final = "ann"
 PASSWORD: Final = "open-sesame"
-"""Who may come in by the listener that asks for a password."""
+"""The user and the password for the listener that asks for a password."""
 
 _MODULES: Final = "org.apache.kafka.common.security"
 SCRAM: Final = f"{_MODULES}.scram.ScramLoginModule"
 
 
 SCRAM_SINCE: Final = (3, 5)
-"""The version of Kafka since which users can be made together with a cluster."""
+"""Since this version of Kafka, users can be made when a cluster is made."""
 
 
 class NoBroker(Exception):
-    """There is no way to have a broker here; the message says why."""
+    """No broker can be started on this machine; the message says why."""
 
 
 def kafka_version() -> str:
-    """Return the version of Kafka that the pom asks for."""
+    """Return the version of Kafka in the Maven file (pom)."""
     space = "{http://maven.apache.org/POM/4.0.0}"
     return str(ElementTree.parse(POM).findtext(f".//{space}kafka.version"))
 
@@ -116,12 +122,15 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def libraries(version: str = "") -> Path:
-    """Return the folder of a broker's jars."""
+    """Return the folder with the jars of a broker."""
     return fetched(POM, "kafka", version or kafka_version())
 
 
 def fetched(pom: Path, name: str, version: str) -> Path:
-    """Return the folder of a pom's jars, fetched once by Maven and kept outside the tree."""
+    """Return the folder with the jars of a Maven file.
+
+    Maven downloads them once. They are kept outside of the source tree.
+    """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "fair-allocator" / f"{name}-{version}"
     for program in ("java",) if folder.is_dir() else ("java", "mvn"):
@@ -145,23 +154,23 @@ def fetched(pom: Path, name: str, version: str) -> Path:
         )
     try:
         partial.rename(folder)
-    except OSError:  # somebody else was faster
+    except OSError:  # another process was faster
         shutil.rmtree(partial)
     return folder
 
 
 def for_tests(version: str = "") -> tuple[str, ...]:
-    """Return arguments of Java for a broker that lives as long as a test."""
-    if version:  # started too seldom to make an archive for
+    """Return the arguments of Java for a broker that runs only during a test."""
+    if version:  # an unusual version is started too rarely to make an archive for it
         return FOR_TESTS
     return (*FOR_TESTS, f"-XX:SharedArchiveFile={class_archive()}")
 
 
 def class_archive() -> Path:
-    """Return the file from which Java takes the broker's classes ready to run, made once.
+    """Return a file with the broker's classes in the form that Java loads fast. It is made once.
 
-    It lies beside the jars, and halves the work of a start. A Java that cannot use it, because it
-    is another than the one that made it, goes on without.
+    The file is beside the jars. With it, a start takes half the processor time. If another version
+    of Java made the file, Java ignores it.
     """
     jars = libraries()
     archive = jars.with_name(f"{jars.name}.jsa")
@@ -181,12 +190,12 @@ def _addresses(ports: Mapping[str, int]) -> str:
 
 
 class JavaBroker:
-    """One broker process; its data and its ports outlive it, so that it can be started again.
+    """A broker process. Its data and ports stay when it ends, so that it can be started again.
 
-    By default it is a cluster of its own. As one of several it is given its `node` number, and
-    the controllers' ports by the number of their node; a node without such a port is a broker only.
-    `machine` are arguments of its Java; by default, those of `for_tests`. Clients that come by a
-    link are told to come by it again, at the port `linked`.
+    By default it is a cluster of one broker. In a larger cluster it gets its number `node`, and the
+    port of each controller by node number. A node that has no such port is not a controller.
+    `machine` are arguments for its Java, by default those of `for_tests`. Clients that connect
+    through a `Link` are told to use the link's port, `linked`, for further connections.
     """
 
     def __init__(
@@ -253,7 +262,7 @@ class JavaBroker:
         (folder / "log4j2.properties").write_text(LOGGING)
 
     def start(self) -> "JavaBroker":
-        """Start it, on what it left behind, and wait until it serves."""
+        """Start the broker on the data that it has, and wait until it answers."""
         if not (self._folder / "data").exists():
             self._format()
         with self.output.open("ab") as output:
@@ -302,7 +311,7 @@ class JavaBroker:
 
     @property
     def process(self) -> "subprocess.Popen[bytes]":
-        """The broker's Java, which was started."""
+        """The process of the broker, which must have been started."""
         assert self._process is not None, "the broker was not started"
         return self._process
 
@@ -312,17 +321,17 @@ class JavaBroker:
         return self._process is not None and self._process.poll() is None
 
     def kill(self) -> None:
-        """End it as a power loss would, without a word."""
+        """Kill the broker, as a power failure would."""
         if self._process is not None:
             kill(self._process)
 
     def shut_down(self) -> None:
-        """End it as an operator would: it finishes what it does first."""
+        """Shut the broker down in order, as an operator would."""
         self.process.terminate()
         self.process.wait(timeout=scaled(START_SECONDS))
 
     def suspend(self) -> None:
-        """Let it hang: connections stay open and nobody answers."""
+        """Suspend the broker: its connections stay open, but it does not answer."""
         suspend(self.process)
 
     def resume(self) -> None:
@@ -330,6 +339,6 @@ class JavaBroker:
         resume(self.process)
 
     def stop(self) -> None:
-        """End it, and throw its data away."""
+        """End the broker and delete its data."""
         self.kill()
         shutil.rmtree(self._folder / "data", ignore_errors=True)

@@ -1,7 +1,7 @@
-"""Keeps one broker for all workers of a test run, and ends it when the last of them is gone.
+"""Run one broker for all workers of a test run, and end it after the last worker has ended.
 
-Every user holds a shared lock on a file. This program waits for the exclusive one, which it gets
-when the users have let go of theirs, by ending or by dying.
+Every worker holds a shared lock on a file. This program waits for the exclusive lock. It gets the
+lock when all workers have ended, normally or not.
 """
 
 import fcntl
@@ -17,8 +17,8 @@ READY = "bootstrap"
 
 
 def keep(folder: Path) -> None:
-    """Run a broker in `folder` for as long as anybody holds its lock."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the users, who then end
+    """Run a broker in `folder` for as long as any worker holds the folder's lock."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the workers, and then this program
     broker = JavaBroker(folder)
     with (folder / USERS).open("a") as users:
         try:

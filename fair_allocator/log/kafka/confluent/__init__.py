@@ -1,4 +1,4 @@
-"""The adapter of confluent-kafka. This client uses librdkafka. It is faster, but not pure Python.
+"""The adapter of confluent-kafka, which uses librdkafka: faster, but not pure Python.
 
 Callbacks run during the calls in this folder, on the calling thread.
 """
@@ -37,19 +37,21 @@ logger.addHandler(logging.NullHandler())
 
 QUEUED: Final = 40_000
 QUEUE_PAUSE_MS: Final = 10
-"""How many messages the client fetches ahead, over all places, and how long it pauses then.
+"""How many messages the client fetches ahead over all places, and how long it then pauses.
 
-By default it pauses for a second, in all places. So a backlog in one topic would delay all others,
-and the service would wait for records while there are many.
+By default the client pauses for a second in all places. So a backlog in one topic would delay all
+other topics, and the service would wait although there are records to read.
 """
 
 REFRESH_SECONDS: Final = 1.0
-"""How often a writer of transactions looks where the leaders are, and how long an admin client
-believes what it knows of them.
+"""How often a writer of transactions looks where the leaders are.
 
-For a writer it also decides how long the client remembers the group's coordinator without using it:
-three times as long. A broker that dies is given up later than that. So the client has then
-forgotten it, and looks for the new one; with its default of 15 minutes, it would ask the dead one.
+For an admin client, how long its knowledge of the leaders is valid.
+
+A writer also forgets the group's coordinator if it has not used it for three times as long. The
+cluster takes longer than that to give up a broker that died. So by then the writer has forgotten
+the dead coordinator, and looks for the new one. With the default of 15 minutes, it would ask the
+dead one.
 """
 
 FIRST_WAIT_SECONDS: Final = 0.05
@@ -108,7 +110,8 @@ class Confluent:
             self._tokens.current()  # raises a clear error, where the client would only try again
         told: list[KafkaError] = []
         with translated():
-            # Without an age, a client that was idle during a failover asks the dead leader first.
+            # Without a maximum age, a client that was idle during a failover asks the dead leader
+            # first.
             aged = {"metadata.max.age.ms": milliseconds(REFRESH_SECONDS)}
             client = AdminClient(self._common | aged | {"error_cb": told.append})
         settings = self._settings
@@ -133,7 +136,7 @@ class Confluent:
             | {
                 "group.id": group,
                 "isolation.level": "read_committed",
-                "auto.offset.reset": "error",  # a position that is gone is never skipped
+                "auto.offset.reset": "error",  # never skip a position that is gone
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,  # shows the positions after control records
                 "queued.min.messages": QUEUED,
@@ -207,8 +210,8 @@ class Confluent:
                 )
                 try:
                     # Connect first: a producer without a connection looks for its coordinator only
-                    # after 0.5 s. Ask twice, because the producer drops its first connection when
-                    # it knows all brokers.
+                    # after 0.5 s. Ask twice, because the producer drops its first connection as
+                    # soon as it knows all brokers.
                     for _ in range(2):
                         producer.list_topics(self._topics[JOURNAL], settings.request_seconds)
                     producer.init_transactions(wait)
@@ -218,7 +221,8 @@ class Confluent:
                     if not error.args[0].retriable() or time.monotonic() > deadline:
                         raise
                 # While the broker ends the previous writer's open transaction, it refuses the new
-                # writer, which would ask again only after 0.5 s. Another new writer asks sooner.
+                # writer. The client would ask again only after 0.5 s, so we make another writer,
+                # which asks at once.
                 del producer
                 wait = min(2 * wait, max(FIRST_WAIT_SECONDS, deadline - time.monotonic()))
 

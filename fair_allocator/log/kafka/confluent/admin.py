@@ -1,4 +1,4 @@
-"""Topics, and where their partitions start and end, by confluent-kafka."""
+"""Look at topics and change them, and find where their partitions start and end."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,17 +44,18 @@ _PAUSE_SECONDS: Final = 0.02
 
 _NO_ID: Final = "A" * 22
 _AS_KAFKA_WRITES: Final = str.maketrans("+/", "-_")
-"""Two characters of topic ids, changed to those that Kafka's tools and the other client use."""
+"""Changes two characters of topic ids to those that Kafka's tools and kafka-python use."""
 
 _LEVELS: Final = (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
 
 
 def attempt_seconds(waited: float) -> float:
-    """Return how long to ask a leader, or the controller, before looking for another one.
+    """Return how many seconds to wait for an answer before looking for the leaders again.
 
-    The client itself never looks for another one. `waited` is how long the caller has waited so
-    far. During a failover, an attempt takes a tenth of it, so that little time is lost at a broker
-    that is dead. Later, the attempts soon become longer: the cluster may be slow.
+    Questions go to the leader of a partition or to the controller of the cluster. The client itself
+    never looks for a new leader or controller. `waited` is how long the caller has waited so far.
+    During a failover, an attempt takes a tenth of `waited`, so that little time is lost at a broker
+    that is dead. After that, the attempts soon become longer, because the cluster may only be slow.
     """
     return max(_ATTEMPT_SECONDS, waited / 10, (waited - _FAILOVER_SECONDS) / 2)
 
@@ -100,7 +101,9 @@ class Admin:
         return found
 
     def _insist(self, ask: Callable[[float], T]) -> T:
-        """Ask again while leaders may have moved. After each failure, look where they are now.
+        """Call `ask` again while leaders may have moved.
+
+        After each failure, look where they are now.
 
         `ask` is called with the time in seconds that it may wait for an answer.
         """
@@ -161,8 +164,8 @@ class Admin:
             for at, future in asked.items()
         }
         if any(offset < 0 for offset in found.values()):
-            # If a broker does not answer in time, the client returns a negative offset instead of
-            # an error.
+            # If a broker does not answer in time, the client returns a negative offset and no
+            # error.
             why = "no broker said in time where partitions start or end"
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, why))
         return found
@@ -191,7 +194,7 @@ class Admin:
 
 
 def _is_made(future: Future[Any]) -> bool:
-    """Wait for a topic; return True if it was made now, False if it already existed."""
+    """Wait until a topic is made; return True if it was made now, False if it already existed."""
     try:
         future.result()
     except KafkaException as error:

@@ -2,10 +2,11 @@
 
 `send_offsets_to_transaction` and `commit_transaction` take a timeout. But they pass it to a
 background thread of librdkafka, and wait for that thread without a limit. When a broker leaves the
-cluster, librdkafka drops its pending requests to this broker. If a dropped request was to store the
-positions of a transaction, the error is lost, and the call waits for ever. (In version 2.16 this is
-the branch of `rd_kafka_txn_handle_TxnOffsetCommit` that ends in a bare `return`.) So we make the
-call on a thread of our own, and abandon this thread if the call does not return.
+cluster, librdkafka drops its pending requests to this broker. If the dropped request should store
+the positions of a transaction, the error is lost, and the call waits for ever. (In version 2.16
+this is the branch of `rd_kafka_txn_handle_TxnOffsetCommit` that ends in a bare `return`.) So
+`BoundedCalls` makes the call on a thread of its own, and abandons this thread if the call does not
+return.
 """
 
 import threading
@@ -25,8 +26,8 @@ ROOM: Final = 3.0
 class GrowingLimit:
     """The time limit of a call: short at first, doubled after each call that took longer.
 
-    So we soon give up a call that never returns. A slow cluster still gets enough time, because the
-    limit grows with the time that calls take.
+    So a call that never returns is soon given up. A slow cluster still gets enough time, because
+    the limit grows with the time that calls take.
     """
 
     def __init__(self, least: float, most: float) -> None:

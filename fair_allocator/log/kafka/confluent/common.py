@@ -52,7 +52,7 @@ COORDINATOR_MOVES: Final = (
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
 )
-"""Errors of a cluster that has just started, or in which a broker failed."""
+"""Temporary errors of a cluster that has just started, or in which a broker failed."""
 
 
 def as_error(error: KafkaError, topic: str = "") -> DriverError:
@@ -60,7 +60,7 @@ def as_error(error: KafkaError, topic: str = "") -> DriverError:
     code, text = error.code(), f"{error.name()}: {error.str()}"
     if topic:
         text = f"{topic}: {text}"
-    # All fatal errors of a consumer have the same code. Only the message says which error it is.
+    # All fatal errors of a consumer have the same code. Only the message tells them apart.
     if code == KafkaError.FENCED_INSTANCE_ID or (
         code == KafkaError._FATAL and "group.instance.id" in text
     ):
@@ -94,7 +94,10 @@ def translated() -> Iterator[None]:
 
 
 def insist(ask: Callable[[], T], while_: Sequence[int], patience: float) -> T:
-    """Call `ask` again while it fails with one of the temporary errors `while_`."""
+    """Call `ask` until it succeeds, for at most `patience` seconds.
+
+    Try again only after the errors in `while_`, which are temporary.
+    """
     deadline = time.monotonic() + patience
     while True:
         try:

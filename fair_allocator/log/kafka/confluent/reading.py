@@ -1,4 +1,4 @@
-"""Consumers of confluent-kafka, in the group and outside."""
+"""Consumers of confluent-kafka: one that is a member of the group, and others that are not."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,8 +27,9 @@ from fair_allocator.log.kafka.driver import (
 
 _new = tuple.__new__
 _read_headers: Final = methodcaller("headers")
-"""Raises the error that the client has set, if there is one (see `_headers`). A plain call would
-not always do this: after many calls, Python makes it without checking for errors."""
+"""Reads the headers, and raises the error that the client has set, if there is one (see
+`_headers`). A plain method call does not always raise it: after many calls, Python optimises the
+call and no longer checks for errors."""
 
 _PASSING: Final = (
     KafkaError._ALL_BROKERS_DOWN,
@@ -99,10 +100,10 @@ class _Source:
 
 
 def _headers(message: Any) -> Headers:
-    """Return a message's headers; return no headers if a name among them is not UTF-8.
+    """Return a message's headers, or no headers if the name of one of them is not UTF-8.
 
-    In that case the client sets an error and returns a broken list. Reading this list may crash the
-    process. No callback runs here, so no other error is possible.
+    For such a name the client sets an error and returns a broken list. Reading that list may crash
+    the process. No callback runs in this call, so no other error is possible.
     """
     try:
         found = _read_headers(message)
@@ -212,12 +213,12 @@ class GroupReader:
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._changed = True
         # Assign nothing before the log gives the positions. Otherwise the client may fetch at once,
-        # even if it is paused, and it fails for good if a position does not exist.
+        # even while it is paused. It fails for good if a position does not exist.
         self._reading.clear()
         consumer.assign([])
         self._joining = False
         if self._listener is None:
-            return  # this member is leaving: to ask for its member id now would never return
+            return  # this member is leaving: a call for its member id would now never return
         # Take the proof now and keep it while the assignment holds. Later the client may return a
         # proof without a generation, which the broker would accept even from an evicted member.
         proof = consumer.consumer_group_metadata() if consumer.memberid() else None
@@ -225,7 +226,7 @@ class GroupReader:
 
     def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._changed = True
-        self._reading.clear()  # first, because to assign places here would answer the group
+        self._reading.clear()  # before anything else: assigning places here would answer the group
         if self._listener is not None and places:
             self._listener.revoking()
         consumer.unassign()
@@ -247,11 +248,15 @@ class GroupReader:
 
     @contextmanager
     def _as_member(self) -> Iterator[None]:
-        """Translate errors, and tell a place that the client gave up from one that a rival took.
+        """Raise the client's errors as the driver's errors.
 
-        A client that hears nothing of the coordinator for the time of a session, or that the group
-        forgot, empties its member id. If its next heartbeat is sent before our next poll, it has
-        the instance's name and no member id. The group takes that for a rival, and refuses it.
+        If the place in the group is lost, distinguish two reasons.
+
+        Another process may have taken this instance's place in the group (a *rival*), or the client
+        may have given the place up. A client gives it up if it hears nothing from the coordinator
+        for the time of a session, or if the group forgot it. Then it empties its member id. If its
+        next heartbeat is sent before our next poll, the heartbeat has the instance's name but no
+        member id. The group takes this for a rival, and refuses it.
         """
         try:
             with translated():
@@ -307,8 +312,8 @@ class GroupReader:
         self._listener = None
         consumer, deadline = self._source.consumer, time.monotonic() + _JOINED_SECONDS
         with translated():
-            # If an assignment arrives while the client closes, the client waits for itself for
-            # ever, and the whole process hangs (librdkafka issue 4884).
+            # If an assignment arrives while the client closes, the client waits for itself, and the
+            # whole process hangs (librdkafka issue 4884).
             while self._joining and time.monotonic() < deadline:
                 consumer.poll(0.01)
             consumer.close()

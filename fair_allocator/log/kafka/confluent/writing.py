@@ -1,4 +1,4 @@
-"""Producers of confluent-kafka, with transactions and without."""
+"""Producers of confluent-kafka: one that writes transactions, and one that does not."""
 
 import threading
 import time
@@ -14,9 +14,12 @@ from fair_allocator.log.kafka.confluent.common import as_error, translated
 from fair_allocator.log.kafka.driver import Appended, Membership, Place, Stored, Unreachable
 
 STORING_SECONDS: Final = 1.0
-"""How long the group's coordinator may take at first. Then we begin again with a new producer, for
-two reasons. If the coordinator is dead, the client may wait for ever (see `bounded`). And if the
-group has a new coordinator, only a new producer looks for it."""
+"""How long the group's coordinator may take to store positions, at first.
+
+After that time we begin again with a new producer, for two reasons. If the coordinator is dead, the
+client may wait for ever (see `bounded`). If the group has a new coordinator, only a new producer
+looks for it.
+"""
 
 _DROPPED: Final = (KafkaError._PURGE_INFLIGHT, KafkaError._PURGE_QUEUE)
 
@@ -45,7 +48,7 @@ class Transactions:
         produce, topics = self._producer.produce, self._topics
         with translated():
             # We set no delivery callback, because it takes time. The client itself notes failed
-            # records, and does not commit a transaction that has one.
+            # records, and does not commit a transaction with a failed record.
             for topic, partition, key, value, headers in records:
                 fields: tuple[Any, ...] = topics[topic], value, key, partition
                 if headers:
@@ -84,7 +87,7 @@ class Transactions:
         try:
             left = self._producer.flush(self._patience)
         except SystemError as error:
-            if error.__cause__ is None:  # any further call raises the reason
+            if error.__cause__ is None:  # a further call raises the error that is the reason
                 self._producer.begin_transaction()
             raise
         if left:

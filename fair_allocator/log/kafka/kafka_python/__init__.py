@@ -1,10 +1,10 @@
-"""The adapter of kafka-python. It uses the public interface, except where it fixes the client.
+"""The adapter of kafka-python. It uses the public interface of the client, except for fixes.
 
 See `connections` and `lenient` for these fixes.
 
 Listeners run on a thread of the client while the polling thread waits, so this code needs no lock.
-Comments say how the client behaves when a broker is slow or gone. Every workaround in this folder
-comes from a failure that was seen in tests.
+Every workaround in this folder was made after a failure in tests. The comments say how the client
+behaves when a broker is slow or gone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Topics, and where their partitions start and end, by kafka-python."""
+"""Look at topics and change them, and find where their partitions start and end."""
 
 import time
 from base64 import urlsafe_b64encode
@@ -20,7 +20,7 @@ _COORDINATOR_MOVES: Final = (
     kafka_errors.CoordinatorNotAvailableError,
     kafka_errors.NotCoordinatorError,
 )
-"""Errors of a cluster that has just started, or that never had a group."""
+"""Temporary errors of a cluster that has just started, or that never had a group."""
 
 
 _NO_ID: Final = UUID(int=0)

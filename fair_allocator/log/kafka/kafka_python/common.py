@@ -34,7 +34,10 @@ _GONE: Final = (
 
 @contextmanager
 def translated(failures: Collection[str] = ()) -> Iterator[None]:
-    """Raise the client's errors as the driver's errors, with the reasons of failed connections."""
+    """Raise the client's errors as the driver's errors.
+
+    If there is no connection, the message has the reasons in `failures`.
+    """
     try:
         yield
     except kafka_errors.FencedInstanceIdError as error:

@@ -1,16 +1,17 @@
 """The connections of a kafka-python client, with three fixes, and the reasons of failures.
 
 The fixes are in two subclasses of the client's own classes. They depend on the behaviour of one
-version. So that version is pinned, and importing another one gives a warning.
+version of the client. So the package requires that version, and with another version a warning is
+given.
 
 - *A dead coordinator.* A transactional producer asks `await_ready` whether it can talk to its
   coordinator. If the answer is False, the producer looks for the new coordinator and queues its
   request again. But the client's `await_ready` raises an error instead. Then the producer forgets
   the request, and `commit_transaction` waits for ever. Our `await_ready` returns False.
-- *An unknown broker.* A client asks for the brokers of the cluster every five minutes. If it meets
-  another broker in between, for example as the leader of a partition, it raises an error, and no
-  code tries again. Our class asks for the brokers again, and says that this broker is not ready
-  yet. Then the client tries again.
+- *An unknown broker.* A client asks for the brokers of the cluster every five minutes. If it learns
+  of another broker in between, for example as the leader of a partition, it raises an error, and
+  does not try again. Our class asks for the brokers of the cluster, and says that this broker is
+  not ready yet. Then the client tries again.
 - *A pause.* A client pauses for 100 ms before it asks again where topics are. No setting changes
   this. With our class the pause is shorter.
 """
@@ -32,17 +33,23 @@ KNOWN_VERSION: Final = "3.0.12"
 """The version of kafka-python that these classes fix."""
 
 METADATA_PAUSE_MS: Final = 10
-"""Pause before a client asks again where topics are. At its start, it asks two or three times."""
+"""Milliseconds before a client asks again where topics are.
+
+It asks two or three times when it starts.
+"""
 
 NOT_READY_PAUSE_MS: Final = 20
-"""Pause after a coordinator was not ready. The client itself would ask again without a pause."""
+"""Milliseconds of pause after a coordinator was not ready. The client itself would not pause."""
 
 _TIME_IS_UP: Final = (kafka_errors.KafkaTimeoutError, kafka_errors.RequestTimedOutError)
-"""Errors of an attempt that began too late. We skip them: the earlier errors have the reason."""
+"""Errors of an attempt that began too late.
+
+We leave them out, because earlier errors say why it failed.
+"""
 
 
 def warn_of_version(version: str) -> None:
-    """Warn if kafka-python is another version than the one that is fixed here."""
+    """Warn if another version of kafka-python is installed than the one these fixes are for."""
     if version != KNOWN_VERSION:
         warnings.warn(
             f"kafka-python {version} was never tested: the adapter fixes faults of {KNOWN_VERSION}",

@@ -1,4 +1,4 @@
-"""Consumers of kafka-python, in the group and outside."""
+"""Consumers of kafka-python: one that is a member of the group, and others that are not."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -128,8 +128,8 @@ class GroupReader:
 
     def assigned(self, places: Sequence[TopicPartition]) -> None:
         self._changed = True
-        # Pause, and set any position, so that the client does not ask for one. The log gives the
-        # real position.
+        # Pause, and set any position, so that the client does not ask the group for one. The log
+        # gives the real position.
         self._consumer.pause(*places)
         for place in places:
             self._consumer.seek(place, 0)
@@ -191,7 +191,7 @@ class GroupReader:
             if wait:
                 self._consumer.commit(positions)
             else:
-                # During a rebalance, the client allows only this call. Nobody waits for the result.
+                # During a rebalance, the client allows only this call. The result is ignored.
                 self._consumer.commit_async(positions, callback=lambda _offsets, _result: None)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Producers of kafka-python, with transactions and without."""
+"""Producers of kafka-python: one that writes transactions, and one that does not."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ CLOSING_SECONDS: Final = 60.0
 
 
 class NoKey:
-    """A key that stands for no key. The client refuses a record whose key and value are None."""
+    """Stands for a missing key: the client refuses a record whose key and value are None."""
 
 
 class KeySerializer(Serializer):  # type: ignore[misc]
@@ -73,8 +73,8 @@ class Writer:
         self._failed = False
 
     def append(self, records: Sequence[Outgoing] | Sequence[Appended]) -> list[int]:
-        # Assume a failure until the end: a producer that lost its broker may keep a batch for ever,
-        # and then sends no later batch.
+        # Assume a failure until the end of this method. A producer that lost its broker may keep a
+        # batch for ever, and then sends no later batch.
         self._failed = True
         with translated():
             sent = _sent(self._producer, self._names, records)
