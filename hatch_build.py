@@ -24,6 +24,13 @@ OPTIMISE: Final = "FAIR_ALLOCATOR_OPTIMISE"
 """How hard the C compiler optimises, 0 to 3; less is built sooner, and runs slower."""
 
 COMPILED: Final = (
+    "fair_allocator/audit/answers.py",
+    "fair_allocator/audit/deliveries.py",
+    "fair_allocator/audit/ledger.py",
+    "fair_allocator/audit/line.py",
+    "fair_allocator/audit/part_ledger.py",
+    "fair_allocator/audit/pool.py",
+    "fair_allocator/audit/reader.py",
     "fair_allocator/core/among.py",
     "fair_allocator/core/arms.py",
     "fair_allocator/core/caps.py",

@@ -12,7 +12,7 @@ from typing import Final
 
 from fair_allocator.audit.ledger import Ledger, Worst, closer
 from fair_allocator.audit.line import Line, Stand
-from fair_allocator.audit.splits import PartLedger, Peaks
+from fair_allocator.audit.part_ledger import PartLedger, Peaks
 from fair_allocator.audit.statement import Chunks, Statement, Terms, Unreadable
 from fair_allocator.events import EpochEvent
 

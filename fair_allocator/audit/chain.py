@@ -88,10 +88,10 @@ class ChainAudit:
         self._sealed: int | None = None
         self._missed: list[Head] = []
 
-    def take(self, offset: int, value: bytes, event: object) -> None:
-        """Add the next record; `event` is its parsed content, or None if it cannot be read."""
-        if isinstance(event, CheckpointEvent):
-            self._check(offset, event)
+    def take(self, offset: int, value: bytes, checkpoint: CheckpointEvent | None) -> None:
+        """Add the next record; `checkpoint` is its parsed content if it is a checkpoint."""
+        if checkpoint is not None:
+            self._check(offset, checkpoint)
         if self._chain is None:
             self._uncovered += 1
             return
@@ -99,7 +99,8 @@ class ChainAudit:
         self._block.append(_text(value))
         if len(self._block) == BLOCK:
             self._chain, self._block = self._digest(self._chain), []
-        self._compare_heads(self._chain)
+        if self._heads:
+            self._compare_heads(self._chain)
 
     def _digest(self, chain: bytes) -> bytes:
         """Return the chain over all records so far; `chain` covers the complete blocks."""

@@ -21,8 +21,8 @@ class Deliveries:
         """For each fingerprint, whether its record was seen without the mark `redelivered`."""
         self._order: deque[int] = deque()
 
-    def is_again(self, value: bytes) -> bool:
-        """Tell whether a record is a copy of an earlier one, and remember it.
+    def take(self, value: bytes) -> bytes | None:
+        """Remember a record; return it without its mark, or None if it is a copy of an earlier one.
 
         Copies have the mark `redelivered`, and exactly one delivery of a record comes without it.
         The delivery without the mark may come after a copy. If two equal records come without a
@@ -36,6 +36,6 @@ class Deliveries:
                 del self._published[self._order.popleft()]
             self._order.append(print)
             self._published[print] = unmarked
-            return False
+            return first
         self._published[print] = seen or unmarked
-        return not (seen and unmarked)
+        return first if seen and unmarked else None

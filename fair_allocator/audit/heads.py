@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from fair_allocator.audit.chain import Blame, ChainAudit, Head
 from fair_allocator.audit.deliveries import Deliveries
-from fair_allocator.events import CheckpointEvent, first_delivered
+from fair_allocator.events import CheckpointEvent
 
 
 def read_head(
@@ -29,8 +29,8 @@ def read_head(
     end = 0
     for offset, value in records:
         end = offset + 1
-        if not deliveries.is_again(value):
-            chain.take(offset, first_delivered(value), _checkpoint(value))
+        if (first := deliveries.take(value)) is not None:
+            chain.take(offset, first, _checkpoint(value))
     chain.finish(end, trimmed=trimmed, partial=True)
     return (0, bytes(32).hex()) if not end and not trimmed else chain.head()
 

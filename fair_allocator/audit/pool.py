@@ -19,8 +19,9 @@ from fair_allocator.audit.answers import Answers, Given, first_round, given
 from fair_allocator.audit.books import Books
 from fair_allocator.audit.ledger import Ledger, Played
 from fair_allocator.audit.line import Line
+from fair_allocator.audit.part_ledger import Peaks
 from fair_allocator.audit.report import PoolRow
-from fair_allocator.audit.splits import PartRow, Peaks
+from fair_allocator.audit.splits import PartRow
 from fair_allocator.events import (
     AssignmentEvent,
     ControlEvent,
@@ -90,34 +91,33 @@ class PoolAudit:
 
     # -- assignments --------------------------------------------------------------------------
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether every arm can take every request, and there are no caps and no bank."""
+        ledger = self._books.ledger
+        return ledger is not None and ledger.is_plain
+
     def assigned(self, event: AssignmentEvent) -> None:
-        """Check and count an assignment."""
-        books, tally, round = self._books, self._tally, event.round
-        if books.is_within_record:
-            books.miss_chunk(round)
-        ledger = books.ledger
+        """Check and count an assignment of any kind."""
+        round = event.round
+        ledger = self._opened(round)
         if ledger is None:
-            tally.uncovered += 1
-            if self._whole:
-                self._blame("is assigned before a complete epoch record opened the pool", round)
             return
         if event.repeat:
             self._repeated(event, ledger)
-            return
-        if round != ledger.rounds + 1:
-            if round <= ledger.rounds:
-                self._blame(f"was already played, round {ledger.rounds + 1} is next", round)
-                return
-            self._blame(f"round {ledger.rounds + 1} should come first", round)
-        if event.epoch != books.terms.epoch:
-            self._blame(f"is of epoch {event.epoch}, but {books.terms.epoch} is in force", round)
-        tally.rounds += 1
-        tally.unpromised += ledger.bound is None
-        # Test all fields at once, which is fast, because this code runs for every round.
-        if not (ledger.is_plain and _NEWER.isdisjoint(event.__pydantic_fields_set__)):
+        elif ledger.is_plain and _NEWER.isdisjoint(event.__pydantic_fields_set__):
+            forced = event.reason == "fairness"
+            self.assigned_plain(round, event.epoch, event.arm, event.request_id, forced)
+        elif self._is_next(round, event.epoch, ledger):
             self._assigned_any(event, ledger)
+
+    def assigned_plain(
+        self, round: int, epoch: int, arm: str, request_id: str, forced: bool
+    ) -> None:
+        """Check and count the first answer to a plain request. Call this only if `is_plain`."""
+        ledger = self._opened(round)
+        if ledger is None or not self._is_next(round, epoch, ledger):
             return
-        arm, request_id = event.arm, event.request_id
         line = ledger.lines.get(arm)
         if line is None:
             self._blame(f"arm {arm!r} is not an arm of the pool", round, arm)
@@ -127,9 +127,35 @@ class PoolAudit:
         else:
             # Store the ledger's own string, so that the answers do not have many copies of a name.
             self._answers.add(request_id, (round, line.name if line else arm))
-        tally.forced += event.reason == "fairness"
+        self._tally.forced += forced
         for short, sentence in ledger.play(round, arm):
             self._blame(sentence, round, short)
+
+    def _opened(self, round: int) -> Ledger | None:
+        """Return the ledger for an assignment, or None if no complete epoch record came before."""
+        books = self._books
+        if books.is_within_record:
+            books.miss_chunk(round)
+        ledger = books.ledger
+        if ledger is None:
+            self._tally.uncovered += 1
+            if self._whole:
+                self._blame("is assigned before a complete epoch record opened the pool", round)
+        return ledger
+
+    def _is_next(self, round: int, epoch: int, ledger: Ledger) -> bool:
+        """Check round and epoch of an assignment, and count it if its round is new."""
+        if round != ledger.rounds + 1:
+            if round <= ledger.rounds:
+                self._blame(f"was already played, round {ledger.rounds + 1} is next", round)
+                return False
+            self._blame(f"round {ledger.rounds + 1} should come first", round)
+        in_force = self._books.terms.epoch
+        if epoch != in_force:
+            self._blame(f"is of epoch {epoch}, but {in_force} is in force", round)
+        self._tally.rounds += 1
+        self._tally.unpromised += ledger.bound is None
+        return True
 
     def _assigned_any(self, event: AssignmentEvent, ledger: Ledger) -> None:
         """Check and count an assignment that may name arms and have several picks."""

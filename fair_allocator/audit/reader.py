@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -16,19 +16,17 @@ from fair_allocator.events import (
     AssignmentEvent,
     Caused,
     CheckpointEvent,
-    ControlEvent,
     EpochEvent,
     Published,
-    RefusedEvent,
-    RemovedEvent,
     TickEvent,
-    WaitingEvent,
-    first_delivered,
 )
+from fair_allocator.events.reading import usual_assignment
 
 WINDOW: Final = 10_000
 """How many answers of a pool are remembered, to find repeated ids. One takes about 300 bytes."""
 
+Whose = tuple[str | None, int | None]
+"""The pool and the round that a record is about, as far as it has them."""
 
 _events: TypeAdapter[Published] = TypeAdapter(
     Annotated[Published, Field(discriminator="type")], config=ConfigDict(cache_strings="keys")
@@ -110,6 +108,12 @@ class Audit:
         self._place = partition, offset
         if partition is not None and partition not in self._partitions:
             self._begin(partition, offset)
+        plain = usual_assignment(value)
+        if plain is not None:
+            known = self._pools.get(plain["pool"])
+            if known is not None and known.is_plain:
+                self._feed_plain(plain, value)
+                return
         try:
             event = _events.validate_json(value)
         except ValidationError as error:
@@ -117,44 +121,83 @@ class Audit:
             if partition is not None:
                 self._partitions[partition].chain.take(offset, value, None)
             return
-        at = event.partition
+        whose = _pool(event), _round(event)
+        checkpoint = event if event.type == "checkpoint" else None
+        seen = self._arrive(event.partition, value, whose, checkpoint)
+        if seen is None or event.type == "checkpoint":
+            return
+        folded = event.folded
+        self._fold(seen, folded.requests, folded.rewards, folded.controls, whose)
+        if event.type == "tick":
+            return
+        self._note_answer(seen, event)
+        pool = self._pool_of(event.pool, event.partition, whose[1])
+        if pool is None:
+            return
+        if event.type == "assignment":
+            pool.assigned(event)
+        elif event.type == "epoch":
+            pool.announced(event)
+        elif event.type == "waiting":
+            pool.waiting(event)
+        elif event.type == "refused":
+            pool.refused(event)
+        elif event.type == "control":
+            pool.controlled(event)
+        else:
+            pool.removed(event)
+
+    def _feed_plain(self, event: dict[str, Any], value: bytes) -> None:
+        """Check an assignment that `usual_assignment` has read."""
+        name: str = event["pool"]
+        round: int = event["round"]
+        at: int = event["partition"]
+        folded: dict[str, int] = event["folded"]
+        seen = self._arrive(at, value, (name, round), None)
+        if seen is None:
+            return
+        requests = folded["requests"]
+        self._fold(seen, requests, folded["rewards"], folded["controls"], (name, round))
+        self._note_in_order(seen, requests, name, round)
+        pool = self._pool_of(name, at, round)
+        if pool is not None:
+            forced = event["reason"] == "fairness"
+            pool.assigned_plain(round, event["epoch"], event["arm"], event["request_id"], forced)
+
+    def _arrive(
+        self, at: int, value: bytes, whose: Whose, checkpoint: CheckpointEvent | None
+    ) -> _Partition | None:
+        """Add a record to the partition `at` that it states, and to the chain of this partition.
+
+        Return None if it was delivered before, or does not belong to the partition that is read.
+        """
+        partition, offset = self._place
         if partition is None:
             self._place = at, offset
             if at not in self._partitions:
                 self._begin(at, offset)
         elif at != partition:
-            self._offend(_pool(event), f"says it is of partition {at}", _round(event))
+            self._offend(whose[0], f"says it is of partition {at}", whose[1])
             self._partitions[partition].chain.take(offset, value, None)
-            return
+            return None
         seen = self._partitions[at]
         seen.end = offset + 1
-        if seen.deliveries.is_again(value):
+        first = seen.deliveries.take(value)
+        if first is None:
             self._redelivered += 1
-            return
-        seen.chain.take(offset, first_delivered(value), event)
-        if isinstance(event, CheckpointEvent):
-            return
-        self._fold(event, seen)
-        if isinstance(event, TickEvent):
-            return
-        pool = self._pools.get(event.pool)
+            return None
+        seen.chain.take(offset, first, checkpoint)
+        return seen
+
+    def _pool_of(self, name: str, at: int, round: int | None) -> PoolAudit | None:
+        """Return the audit of a pool, or None if the pool belongs to another partition."""
+        pool = self._pools.get(name)
         if pool is None:
-            pool = self._meet(event.pool, at)
-        elif pool.partition != at:
-            self._offend(pool.name, f"the pool lives on partition {pool.partition}", _round(event))
-            return
-        if isinstance(event, AssignmentEvent):
-            pool.assigned(event)
-        elif isinstance(event, EpochEvent):
-            pool.announced(event)
-        elif isinstance(event, WaitingEvent):
-            pool.waiting(event)
-        elif isinstance(event, RefusedEvent):
-            pool.refused(event)
-        elif isinstance(event, ControlEvent):
-            pool.controlled(event)
-        elif isinstance(event, RemovedEvent):
-            pool.removed(event)
+            return self._meet(name, at)
+        if pool.partition != at:
+            self._offend(name, f"the pool lives on partition {pool.partition}", round)
+            return None
+        return pool
 
     def finish(self, *, trimmed: Collection[int] = (), partial: bool = False) -> Report:
         """Check the chains against all known heads, and return the report.
@@ -217,40 +260,46 @@ class Audit:
         self._pools[name] = pool
         return pool
 
-    def _fold(self, event: Caused, seen: _Partition) -> None:
-        """Check that inputs are folded in order, and that each request is answered once.
+    def _fold(
+        self, seen: _Partition, requests: int, rewards: int, controls: int, whose: Whose
+    ) -> None:
+        """Check that inputs are folded in order.
 
         Gaps are no offence: refused requests are in the dead letters, which the audit does not
         read.
         """
-        folded = event.folded
-        requests, rewards, controls = folded.requests, folded.rewards, folded.controls
         if requests < seen.requests or rewards < seen.rewards or controls < seen.controls:
             self._offend(
-                _pool(event),
+                whose[0],
                 "folded requests, rewards and controls go back, from "
                 f"{seen.requests}, {seen.rewards}, {seen.controls} to "
                 f"{requests}, {rewards}, {controls}",
-                _round(event),
+                whose[1],
             )
         seen.requests, seen.rewards, seen.controls = requests, rewards, controls
-        if isinstance(event, AssignmentEvent):
-            if event.request_offset is not None:
-                if (wrong := seen.waiting.answer(event, event.request_offset)) is not None:
-                    self._offend(event.pool, wrong, event.round)
-                return
-            if requests <= seen.answered:
-                self._offend(
-                    event.pool,
-                    f"answers the request at {requests - 1} after the one at {seen.answered - 1}",
-                    event.round,
-                )
-            seen.answered = requests
-        elif isinstance(event, WaitingEvent):
+
+    def _note_answer(self, seen: _Partition, event: Caused) -> None:
+        """Check that each request is answered once, if the record answers one or lets it wait."""
+        if event.type == "assignment":
+            if event.request_offset is None:
+                self._note_in_order(seen, event.folded.requests, event.pool, event.round)
+            elif (wrong := seen.waiting.answer(event, event.request_offset)) is not None:
+                self._offend(event.pool, wrong, event.round)
+        elif event.type == "waiting":
             if (wrong := seen.waiting.add(event, seen.answered)) is not None:
                 self._offend(event.pool, wrong)
             if event.instead_of is None:
-                seen.answered = requests
+                seen.answered = event.folded.requests
+
+    def _note_in_order(self, seen: _Partition, requests: int, pool: str, round: int) -> None:
+        """Check the answer to the request that was read last, at the offset ``requests - 1``."""
+        if requests <= seen.answered:
+            self._offend(
+                pool,
+                f"answers the request at {requests - 1} after the one at {seen.answered - 1}",
+                round,
+            )
+        seen.answered = requests
 
     def _offend(
         self, pool: str | None, sentence: str, round: int | None = None, arm: str | None = None

@@ -105,7 +105,7 @@ def replay(
         again = _Partition(client, partition, settings, pools)
         deliveries = Deliveries()
         for record in client.read("assignments", partition):
-            if deliveries.is_again(record.value or b"") or _is_checkpoint(record.value):
+            if deliveries.take(record.value or b"") is None or _is_checkpoint(record.value):
                 continue
             message = again.compare(record)
             if message is not None:

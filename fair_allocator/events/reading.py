@@ -1,8 +1,8 @@
-"""Read requests and rewards fast, because nearly every input is a request or a reward.
+"""Read requests, rewards and assignments fast, because nearly every record is one of them.
 
-If a request or reward has only the usual fields, the code below reads it, in half the time that the
-models of `inputs` take. The models read all other events, and say what is wrong with an event. A
-test checks that both ways give the same result.
+If an event has only the usual fields, the code below reads it, in half the time that its model
+takes. The models of `inputs` and `outputs` read all other events, and say what is wrong with an
+event. A test checks that both ways give the same result.
 """
 
 from typing import Any, Final
@@ -18,6 +18,11 @@ _check_request: Final = check_request
 _check_reward: Final = check_reward
 _CHARACTERS: Final[int] = MOST_CHARACTERS
 _NAMED: Final[int] = MOST_NAMED
+
+_REASONS: Final = ("fairness", "learner")
+_ASSIGNMENT_NAMES: Final = ("pool", "request_id", "arm")
+_ASSIGNMENT_NUMBERS: Final = ("round", "epoch", "partition")
+_FOLDED_NUMBERS: Final = ("requests", "rewards", "controls")
 
 
 def read_request(value: bytes) -> dict[str, Any]:
@@ -78,6 +83,38 @@ def usual_reward(value: bytes) -> dict[str, Any] | None:
     if len(event) == 3 or (len(event) == 4 and _is_name(event.get("arm"))):
         return event
     return None
+
+
+def usual_assignment(value: bytes) -> dict[str, Any] | None:
+    """Return a valid first answer to a request with no optional fields; otherwise None.
+
+    Its field `folded` is a dictionary with the three offsets.
+    """
+    try:
+        # Its ids do not repeat, so a cache of them would only use memory.
+        event = _parse(value, cache_strings="keys")
+    except ValueError:
+        return None
+    if not isinstance(event, dict) or len(event) != 11 or event.get("type") != "assignment":
+        return None
+    if event.get("repeat") is not False or event.get("reason") not in _REASONS:
+        return None
+    for key in _ASSIGNMENT_NAMES:
+        if not _is_name(event.get(key)):
+            return None
+    for key in _ASSIGNMENT_NUMBERS:
+        if type(event.get(key)) is not int:
+            return None
+    propensity = event.get("propensity", "")
+    if propensity is not None and not (isinstance(propensity, float) and 0.0 <= propensity <= 1.0):
+        return None
+    folded = event.get("folded")
+    if not isinstance(folded, dict) or len(folded) != 3:
+        return None
+    for key in _FOLDED_NUMBERS:
+        if type(folded.get(key)) is not int:
+            return None
+    return event
 
 
 def _object(value: bytes) -> dict[str, Any] | None:

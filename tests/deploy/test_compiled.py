@@ -30,6 +30,10 @@ SHORT: Final = (
 SHARD: Final = (
     "tests/crash/test_failing.py",
     "tests/crash/test_recovery.py",
+    "tests/property/test_reading_assignments.py",
+    "tests/unit/test_audit.py",
+    "tests/unit/test_audit_any.py",
+    "tests/unit/test_audit_offences.py",
     "tests/unit/test_bad_events.py",
     "tests/unit/test_noted.py",
     "tests/unit/test_passed_on.py",

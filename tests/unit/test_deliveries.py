@@ -76,9 +76,9 @@ def test_what_differs_is_an_offence(log: list[Record], change: Change) -> None:
 def test_what_is_remembered_is_bounded() -> None:
     deliveries = Deliveries(3)
     for number in range(5):
-        assert not deliveries.is_again(b'{"n":%d}' % number)
-    assert deliveries.is_again(b'{"n":2,"redelivered":true}')
-    assert not deliveries.is_again(b'{"n":1,"redelivered":true}'), "too long ago"
+        assert deliveries.take(b'{"n":%d}' % number)
+    assert deliveries.take(b'{"n":2,"redelivered":true}') is None
+    assert deliveries.take(b'{"n":1,"redelivered":true}') == b'{"n":1}', "too long ago"
     assert len(deliveries._published) == len(deliveries._order) == 3
 
 

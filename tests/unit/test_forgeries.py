@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from fair_allocator.audit import Audit, Report
 from fair_allocator.audit.chain import ChainAudit, Head
 from fair_allocator.cli import main
-from fair_allocator.events import out_events
+from fair_allocator.events import CheckpointEvent, out_events
 from fair_allocator.shard import chain
 from tests.support.chained import chain_of
 from tests.support.cli_log import Site
@@ -219,9 +219,10 @@ def faults_of_chain(values: Values, heads: list[Head]) -> list[str]:
     alone = ChainAudit(0, heads, lambda _partition, _offset, sentence: found.append(sentence))
     for offset, value in enumerate(values):
         try:
-            alone.take(offset, value, out_events.validate_json(value))
+            event = out_events.validate_json(value)
         except ValidationError:
-            alone.take(offset, value, None)
+            event = None
+        alone.take(offset, value, event if isinstance(event, CheckpointEvent) else None)
     alone.finish(len(values), trimmed=False, partial=False)
     return found
 
