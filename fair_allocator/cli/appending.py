@@ -15,6 +15,7 @@ from fair_allocator.events import Configure, input_events
 from fair_allocator.events.wire import to_json
 from fair_allocator.log import Incoming, LogClient
 from fair_allocator.log.parts import Splits
+from fair_allocator.signing import Signer
 from fair_allocator.text import demanded, to_bytes
 
 _PIECE: Final = 2**16
@@ -55,6 +56,7 @@ class Appender:
     partition: int | None
     limit: int
     splits: Splits
+    signer: Signer | None = None
     places: dict[int, list[int]] = field(default_factory=dict)
     """By partition: the number of events, their first offset and their last offset."""
 
@@ -62,18 +64,32 @@ class Appender:
         """Return the record of an event, keyed by its pool.
 
         If the pool is split, the record goes to the part of the request. A control goes to all
-        parts.
+        parts, and each of these records has a signature of its own.
         """
         event = read_event(self.topic, value, self.limit)
         pool: str = event.pool
-        if pool not in self.splits.parts:
+        split = pool in self.splits.parts
+        if not split and self.signer is None:
             return [Incoming(self.topic, to_bytes(pool), value, self.partition)]
         parts: Iterable[str] = self.splits.names(pool)
         if self.topic != "controls":
             parts = [self.splits.part_of(pool, event.request_id)]
-        said = from_json(value)
-        values = ((part, to_bytes(to_json({**said, "pool": part}))) for part in parts)
-        return [Incoming(self.topic, to_bytes(part), each) for part, each in values]
+        said, partition = from_json(value), None if split else self.partition
+        return [
+            Incoming(self.topic, to_bytes(part), self._written({**said, "pool": part}), partition)
+            for part in parts
+        ]
+
+    def _written(self, event: dict[str, Any]) -> bytes:
+        """Return an event as JSON, signed if there is a signer."""
+        if self.signer is None:
+            return to_bytes(to_json(event))
+        try:
+            value = to_bytes(to_json(self.signer.sign(event)))
+        except ValueError as error:
+            raise BadEvent(str(error)) from None
+        read_event(self.topic, value, self.limit)  # a signature makes it longer
+        return value
 
     def append(self, records: Iterable[Incoming]) -> list[tuple[int, int]]:
         """Append all of the records, or none; return the partition and offset of each."""

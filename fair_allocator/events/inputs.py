@@ -33,6 +33,9 @@ MOST_COMPARED: Final = 20
 LONGEST_COMPARED: Final = 40
 """Characters of the longest unknown field to compare with ours, which have at most 14."""
 
+LATEST: Final = 2**53
+"""The latest time of a signature. Every program can read a number up to this exactly."""
+
 _NAMED: Final = Field(min_length=1, max_length=MOST_NAMED, fail_fast=True)
 
 TagName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w.:-]+$")]
@@ -132,7 +135,11 @@ class ControlInput(Input):
     """A control: changes a pool at run time."""
 
     by: Name | None = None
-    """The name of the sender. It is published with the effect of the control, and not checked."""
+    """The name of the sender, published with the effect. Only a signature proves it."""
+    signed_at: Annotated[int, Field(ge=1, le=LATEST)] | None = None
+    """When the sender signed it, in ms since 1970. It must be later than the last one."""
+    signature: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    """The sender's Ed25519 signature in base64, see docs/security.md."""
 
 
 class Configure(PoolSettings, ControlInput):

@@ -4,6 +4,7 @@ Events are checked as the service checks them, so that the client learns at once
 would become a dead letter. Only the service checks what it alone knows, such as the pools.
 """
 
+import time
 from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -24,6 +25,7 @@ from fair_allocator.events.wire import quoted, to_json
 from fair_allocator.front.outcomes import Key, key_of
 from fair_allocator.log.base import RECORD_BYTES, Headers, Incoming
 from fair_allocator.log.parts import Splits
+from fair_allocator.signing import NotSigned, Senders, Signer
 from fair_allocator.text import demanded
 from fair_allocator.web.problem import Problem
 
@@ -71,6 +73,10 @@ class Reader:
         How long a record's value may be.
     splits
         The split pools; an event for one of them goes to one of its parts.
+    senders
+        The senders whose signatures count; None if no sender has a key.
+    signer
+        Signs the controls of clients that do not sign them; None to leave them unsigned.
     """
 
     def __init__(
@@ -78,10 +84,14 @@ class Reader:
         unknown: str = "check",
         most_bytes: int = RECORD_BYTES,
         splits: Splits | None = None,
+        senders: Senders | None = None,
+        signer: Signer | None = None,
     ) -> None:
         self._unknown = unknown
         self._most_bytes = min(most_bytes, RECORD_BYTES)
         self._splits = splits or Splits({}, "none")
+        self._senders = senders
+        self._signer = signer
 
     def part_of(self, pool: str, request_id: str) -> str:
         """Return the part of a pool that decides a request; the pool itself if it is not split."""
@@ -109,13 +119,18 @@ class Reader:
         event = {"type": "declined", **_fields(fields, pool)}
         return self._read("rewards", event, self._check_decline)
 
-    def control(self, fields: Any, pool: str) -> list[Asked]:
-        """Read a control; return one for each part of its pool."""
-        event = _fields(fields, pool)
-        return [
-            self._read("controls", dict(event), self._check_control, part)
-            for part in self.parts(pool)
-        ]
+    def control(self, fields: Any, pool: str, client: str) -> list[Asked]:
+        """Read a control of the client with this name; return one for each part of its pool.
+
+        Sign it for the client, unless it is signed already.
+        """
+        event, parts = _fields(fields, pool), self.parts(pool)
+        if event.get("signature") is None:
+            if self._signer is not None:
+                event["by"] = self._signer.signed_for(client)
+        elif parts != (pool,):
+            raise _bad("the pool is split: send one signed control to each part", "signature")
+        return [self._read("controls", dict(event), self._check_control, part) for part in parts]
 
     def _read(
         self,
@@ -130,7 +145,7 @@ class Reader:
         elif isinstance(pool, str) and isinstance(request_id, str):
             event["pool"] = self.part_of(pool, request_id)
         try:
-            value = _encode(event)
+            value = _encode(self._signed(event) if topic == "controls" else event)
         except (ValueError, RecursionError):
             raise _bad("an event may not have such a number or text") from None
         part = str(event.get("pool"))
@@ -161,10 +176,21 @@ class Reader:
         Decline.model_validate_json(value)
         self._check_fields(event, _DECLINE_FIELDS)
 
+    def _signed(self, control: dict[str, Any]) -> dict[str, Any]:
+        """Return a control with a signature, if the API signs it."""
+        if self._signer is None or control.get("signature") is not None:
+            return control
+        return self._signer.sign(control)
+
     def _check_control(self, _event: dict[str, Any], value: bytes) -> None:
         wrong = unmeant_control(controls.validate_json(value), self._unknown)
         if wrong is not None:
             raise _bad(wrong)
+        if self._senders is not None:
+            try:
+                self._senders.signer_of(from_json(value), round(time.time() * 1000))
+            except NotSigned as error:
+                raise Problem(403, str(error), reason=Refusal.NOT_SIGNED.value) from None
 
     def _check_fields(self, event: dict[str, Any], known: frozenset[str]) -> None:
         unknown = (field for field in event if field not in known)

@@ -141,6 +141,7 @@ def restore(
             manifest.clock,
             manifest.offsets,
             manifest.applied,
+            manifest.signed_at,
             len(manifest.places),
             manifest.published,
         )
