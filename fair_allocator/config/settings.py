@@ -205,7 +205,7 @@ class ControlsSection(Section):
     @model_validator(mode="after")
     def _fits_together(self) -> "ControlsSection":
         if self.keys and not self.deployment:
-            raise ValueError("deployment: give a name, which signatures cover, because of the keys")
+            raise ValueError("deployment: give a name; every signature with these keys covers it")
         if self.signed_only and not self.keys:
             raise ValueError("signed_only: without keys, no control could count; add keys")
         return self

@@ -183,7 +183,7 @@ class Signer:
         Raises
         ------
         ValueError
-            If this key cannot sign for the sender, or a number is too long.
+            If this key cannot sign for the sender.
         """
         by = control.get("by")
         if by is None:
