@@ -1,5 +1,6 @@
 """Check events, use their pool or its part as the key, and append them to the log in batches."""
 
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from io import BufferedIOBase
@@ -15,7 +16,7 @@ from fair_allocator.events import Configure, input_events
 from fair_allocator.events.wire import to_json
 from fair_allocator.log import Incoming, LogClient
 from fair_allocator.log.parts import Splits
-from fair_allocator.signing import Signer
+from fair_allocator.signing import Senders, Signer
 from fair_allocator.text import demanded, to_bytes
 
 _PIECE: Final = 2**16
@@ -56,6 +57,7 @@ class Appender:
     partition: int | None
     limit: int
     splits: Splits
+    senders: Senders | None = None
     signer: Signer | None = None
     places: dict[int, list[int]] = field(default_factory=dict)
     """By partition: the number of events, their first offset and their last offset."""
@@ -68,28 +70,30 @@ class Appender:
         """
         event = read_event(self.topic, value, self.limit)
         pool: str = event.pool
-        split = pool in self.splits.parts
-        if not split and self.signer is None:
-            return [Incoming(self.topic, to_bytes(pool), value, self.partition)]
-        parts: Iterable[str] = self.splits.names(pool)
-        if self.topic != "controls":
-            parts = [self.splits.part_of(pool, event.request_id)]
-        said, partition = from_json(value), None if split else self.partition
+        values, partition = {pool: value}, self.partition
+        if pool in self.splits.parts:
+            parts: Iterable[str] = self.splits.names(pool)
+            if self.topic != "controls":
+                parts = [self.splits.part_of(pool, event.request_id)]
+            said, partition = from_json(value), None
+            values = {part: to_bytes(to_json({**said, "pool": part})) for part in parts}
+        if self.topic == "controls":
+            values = {part: self._signed(each) for part, each in values.items()}
         return [
-            Incoming(self.topic, to_bytes(part), self._written({**said, "pool": part}), partition)
-            for part in parts
+            Incoming(self.topic, to_bytes(part), each, partition) for part, each in values.items()
         ]
 
-    def _written(self, event: dict[str, Any]) -> bytes:
-        """Return an event as JSON, signed if there is a signer."""
-        if self.signer is None:
-            return to_bytes(to_json(event))
+    def _signed(self, control: bytes) -> bytes:
+        """Sign a control if there is a signer; otherwise check whether its sender would count."""
         try:
-            value = to_bytes(to_json(self.signer.sign(event)))
+            if self.signer is not None:
+                control = to_bytes(to_json(self.signer.sign(from_json(control))))
+                read_event(self.topic, control, self.limit)  # a signature makes it longer
+            elif self.senders is not None:
+                self.senders.signer_of(from_json(control), round(time.time() * 1000))
         except ValueError as error:
             raise BadEvent(str(error)) from None
-        read_event(self.topic, value, self.limit)  # a signature makes it longer
-        return value
+        return control
 
     def append(self, records: Iterable[Incoming]) -> list[tuple[int, int]]:
         """Append all of the records, or none; return the partition and offset of each."""

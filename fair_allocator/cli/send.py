@@ -26,7 +26,7 @@ from fair_allocator.errors import LogMissing
 from fair_allocator.events.wire import to_json
 from fair_allocator.log import Incoming, LogClient
 from fair_allocator.log.base import INPUTS
-from fair_allocator.signing import Signer
+from fair_allocator.signing import Senders, Signer
 from fair_allocator.text import to_bytes
 from fair_allocator.wiring import open_client
 
@@ -86,18 +86,19 @@ def _sender(
     if partition is not None and not 0 <= partition < client.partitions:
         raise BadUsage(f"--partition is 0 to {client.partitions - 1}, got {partition}")
     limit, splits = configuration.limits.record_bytes, configuration.splits
-    signer = _signer(arguments.sign_with, configuration)
-    return Appender(client, arguments.topic, partition, limit, splits, signer)
+    senders = configuration.senders
+    signer = _signer(arguments.sign_with, senders)
+    return Appender(client, arguments.topic, partition, limit, splits, senders, signer)
 
 
-def _signer(file: Path | None, configuration: Configuration) -> Signer | None:
-    """Return what signs controls, None if they stay unsigned."""
+def _signer(file: Path | None, senders: Senders | None) -> Signer | None:
+    """Return what signs controls, None if they stay as they are."""
     if file is None:
         return None
-    if configuration.senders is None:
+    if senders is None:
         raise BadUsage("--sign-with needs the setting controls.keys")
     try:
-        return configuration.senders.signer(file)
+        return senders.signer(file)
     except OSError as error:
         raise BadUsage(f"{file}: {error.strerror}") from None
 

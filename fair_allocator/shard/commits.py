@@ -120,7 +120,7 @@ class Commits:
             place: int = fields[1]
             if kind == "t":
                 table.elapse(place)
-            elif kind in OF_THE_SHARD or lacking[place]:
+            elif lacking[place] or kind in OF_THE_SHARD:
                 name = pools[place]
                 decode(fields, table, name).apply(table, name)
                 changed = table.pools.get(name)

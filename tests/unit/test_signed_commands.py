@@ -125,6 +125,20 @@ def test_a_signature_may_not_make_a_control_too_long(
     assert "longer than limits.record_bytes" in capsys.readouterr().err
 
 
+def test_a_control_that_would_be_refused_is_not_sent(
+    site: Site, tmp_path: Path, capsys: Capture
+) -> None:
+    assert site(*PAUSE, "--by", "alice") == 2
+    assert "the sender 'alice' did not sign it" in capsys.readouterr().err
+    assert site(*PAUSE, *key(site)) == 0
+    (sent,) = site.events("controls")
+    (file := tmp_path / "controls.ndjson").write_text(json.dumps({**sent, "action": "resume"}))
+    assert site("send", "controls", "--ndjson", str(file)) == 1
+    file.write_text(json.dumps(sent))
+    assert site("send", "controls", "--ndjson", str(file)) == 0, "a control signed elsewhere"
+    assert site.events("controls") == [sent, sent]
+
+
 # -- keys that are refused ------------------------------------------------------------------------
 
 

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from fair_allocator.audit.replay import replay
-from fair_allocator.errors import ConfigurationError, JournalBroken
+from fair_allocator.errors import ConfigurationError, InvalidState, JournalBroken
 from fair_allocator.log.base import JOURNAL
 from fair_allocator.shard.journal import MANIFEST
-from fair_allocator.shard.snapshot import Manifest
+from fair_allocator.shard.operations import decode
+from fair_allocator.shard.snapshot import Manifest, _sealed
+from fair_allocator.shard.table import PoolTable
 from fair_allocator.signing import NotSigned, Senders
 from tests.support.senders import DEPLOYMENT, KEYS, senders, signer
 from tests.support.served import ARMS, START, House, Served, houses
@@ -309,13 +311,17 @@ def test_a_refusal_of_waiting_requests_comes_before_the_effect_and_is_decided_ag
 
 @pytest.mark.parametrize("signed_at", [5, ["alice"], {"alice": "1"}, {"alice": 0}, {"alice": 1.5}])
 def test_a_snapshot_with_times_that_are_none_is_refused(signed_at: object) -> None:
-    from fair_allocator.shard.snapshot import _sealed
-
     said = {**dict.fromkeys(("version", "generation", "seq", "clock", "writer"), 1), "chain": ""}
     said |= {"offsets": {}, "applied": {}, "places": []}
     assert Manifest.read(_sealed(json.dumps(said).encode()), "here") is not None, "an older one"
     with pytest.raises(JournalBroken, match="the manifest is not valid"):
         Manifest.read(_sealed(json.dumps({**said, "signed_at": signed_at}).encode()), "here")
+
+
+@pytest.mark.parametrize("fields", [[5, 1], ["alice", "1"], ["alice", 0], ["alice", 2**63]])
+def test_a_journal_with_times_that_are_none_is_refused(fields: list[Any]) -> None:
+    with pytest.raises(InvalidState):
+        decode(["k", 0, *fields], PoolTable(), "p")
 
 
 def test_keys_that_are_none_are_named() -> None:
