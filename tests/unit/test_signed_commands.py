@@ -22,7 +22,7 @@ arms = { ann = 0.2, bob = "1/4", cyd = 0 }
 arms = { ann = 0.2 }
 parts = 3
 """
-PAUSE = ("send", "control", "--pool", "tasks", "--action", "pause")
+PAUSE = ("send", "control", "--create", "--pool", "tasks", "--action", "pause")
 
 
 def section(keys: dict[str, str], **more: object) -> str:
@@ -97,7 +97,9 @@ def test_anyone_can_check_a_control_by_hand(
 
 
 def test_each_part_of_a_split_pool_gets_a_signature_of_its_own(site: Site, capsys: Capture) -> None:
-    assert site("send", "control", "--pool", "split", "--action", "pause", *key(site)) == 0
+    assert (
+        site("send", "control", "--create", "--pool", "split", "--action", "pause", *key(site)) == 0
+    )
     controls = site.events("controls")
     assert len({control["signature"] for control in controls}) == 3
     site.serve()
@@ -108,11 +110,11 @@ def test_a_stream_of_controls_is_signed(site: Site, tmp_path: Path, capsys: Capt
     actions = ("pause", "resume") * 20
     lines = [json.dumps({"pool": "tasks", "action": action}) for action in actions]
     (file := tmp_path / "controls.ndjson").write_text("\n".join(lines))
-    assert site("send", "controls", "--ndjson", str(file), *key(site, "bert")) == 0
+    assert site("send", "controls", "--create", "--ndjson", str(file), *key(site, "bert")) == 0
     site.serve()
     assert [change["what"] for change in changes(site, capsys)] == list(actions)
     file.write_text(json.dumps({"pool": "tasks", "action": "pause", "by": "alice"}))
-    assert site("send", "controls", "--ndjson", str(file), *key(site, "bert")) == 1
+    assert site("send", "controls", "--create", "--ndjson", str(file), *key(site, "bert")) == 1
     assert "the key 'bert' cannot sign for 'alice'" in capsys.readouterr().err
 
 
