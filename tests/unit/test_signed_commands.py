@@ -278,7 +278,7 @@ def test_the_running_service_signs_for_the_holders_of_tokens(
     with site.process("run") as process:
         address = json.loads(process.said("metrics and page at"))["message"].split()[4]
         said = httpx.post(
-            f"{address.rstrip(',')}/v1/pools/tasks/controls",
+            f"{address.rstrip('/,')}/v1/pools/tasks/controls",
             json={"action": "pause"},
             headers={"authorization": "Bearer correct-horse"},
         )

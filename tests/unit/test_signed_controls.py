@@ -295,6 +295,21 @@ def test_the_times_survive_in_snapshots_alone(house: House) -> None:
     assert "a copy of a control" in refused(served)
 
 
+def test_the_times_survive_a_snapshot_that_takes_several_commits(house: House) -> None:
+    """A bucket may include a control that came after the manifest noted the times."""
+    pools = {f"p{number}": POOLS["p"] for number in range(100)}
+    served = house(
+        pools,
+        senders=senders("alice"),
+        service={"snapshot_entries": 1, "snapshot_chunk_bytes": 4_096},
+    )
+    for number in range(40):  # each turn restores the shard, and compares
+        if number % 8 == 0:
+            take(served, signed(served, control={**PAUSE, "pool": f"p{number}"}))
+        served.serve(f"r{number}", pool="p99")
+    assert served.letters() == []
+
+
 def test_a_refusal_of_waiting_requests_comes_before_the_effect_and_is_decided_again(
     served: Served,
 ) -> None:
