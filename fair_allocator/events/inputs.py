@@ -137,7 +137,7 @@ class ControlInput(Input):
     by: Name | None = None
     """The name of the sender, published with the effect. Only a signature proves it."""
     signed_at: Annotated[int, Field(ge=1, le=LATEST)] | None = None
-    """When the sender signed it, in ms since 1970. It must be later than the last one."""
+    """When the sender signed it, in microseconds since 1970, later than the last one."""
     signature: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """The sender's Ed25519 signature in base64, see docs/security.md."""
 

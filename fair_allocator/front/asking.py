@@ -120,32 +120,31 @@ class Reader:
         return self._read("rewards", event, self._check_decline)
 
     def control(self, fields: Any, pool: str, client: str) -> list[Asked]:
-        """Read a control of the client with this name; return one for each part of its pool.
-
-        Sign it for the client, unless it is signed already.
-        """
+        """Read a control of the client with this name; return one for each part of its pool."""
         event, parts = _fields(fields, pool), self.parts(pool)
-        if event.get("signature") is None:
-            if self._signer is not None:
-                event["by"] = self._signer.signed_for(client)
-        elif parts != (pool,):
+        if parts != (pool,) and event.get("signature") is not None:
             raise _bad("the pool is split: send one signed control to each part", "signature")
-        return [self._read("controls", dict(event), self._check_control, part) for part in parts]
+        controls = (self._signed({**event, "pool": part}, client) for part in parts)
+        several = [self._read("controls", each, self._check_control) for each in controls]
+        return [asked._replace(pool=pool) for asked in several]
+
+    def _signed(self, control: dict[str, Any], client: str) -> dict[str, Any]:
+        """Sign a control for a client, if the API signs and the client did not."""
+        if self._signer is None or control.get("signature") is not None:
+            return control
+        return self._signer.sign({**control, "by": self._signer.signed_for(client)})
 
     def _read(
         self,
         topic: str,
         event: dict[str, Any],
         check: Callable[[dict[str, Any], bytes], None],
-        part: str | None = None,
     ) -> Asked:
         pool, request_id = event.get("pool"), event.get("request_id")
-        if part is not None:
-            event["pool"] = part
-        elif isinstance(pool, str) and isinstance(request_id, str):
+        if isinstance(pool, str) and isinstance(request_id, str):
             event["pool"] = self.part_of(pool, request_id)
         try:
-            value = _encode(self._signed(event) if topic == "controls" else event)
+            value = _encode(event)
         except (ValueError, RecursionError):
             raise _bad("an event may not have such a number or text") from None
         part = str(event.get("pool"))
@@ -175,12 +174,6 @@ class Reader:
     def _check_decline(self, event: dict[str, Any], value: bytes) -> None:
         Decline.model_validate_json(value)
         self._check_fields(event, _DECLINE_FIELDS)
-
-    def _signed(self, control: dict[str, Any]) -> dict[str, Any]:
-        """Return a control with a signature, if the API signs it."""
-        if self._signer is None or control.get("signature") is not None:
-            return control
-        return self._signer.sign(control)
 
     def _check_control(self, _event: dict[str, Any], value: bytes) -> None:
         wrong = unmeant_control(controls.validate_json(value), self._unknown)

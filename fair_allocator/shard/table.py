@@ -63,7 +63,7 @@ class PoolTable(Pools):
         self.applied: dict[str, str] = {}
         """Fingerprints of the configuration file's pools when they were last applied."""
         self.signed_at: dict[str, int] = {}
-        """By the name of a key: when the last of its signatures that counted was made, in ms."""
+        """By the name of a key: the `signed_at` of its last signature that counted."""
         self.restoring = False
         """Whether a restore is applying operations of the journal."""
 

@@ -1,6 +1,6 @@
 """Signed controls: who may send them, and what a signature says.
 
-A control names its sender in `by`, and the time of its signature in `signed_at`, in milliseconds.
+A control names its sender in `by`, and the time of its signature in `signed_at`, in microseconds.
 The signature covers ``{"control": CONTROL, "deployment": NAME}``, where CONTROL has every field of
 the control except `signature`. `keys.signed_bytes` says how this becomes bytes. The deployment is a
 name that the operator chooses, so that a control of one deployment does not count on another one.
@@ -107,7 +107,8 @@ class Senders:
 
     def signer_of(self, control: Mapping[str, Any], timestamp: int) -> str | None:
         """Return the name of the key that signed a control (see `SignatureCheck`)."""
-        by, signature, signed_at = map(control.get, ("by", "signature", "signed_at"))
+        by, signature = control.get("by"), control.get("signature")
+        signed_at = control.get("signed_at")
         if signature is None:
             if self._signed_only:
                 raise NotSigned(
@@ -128,10 +129,11 @@ class Senders:
                 f"this control and the deployment {self._deployment!r}; the control was changed, "
                 "or signed with another key or for another deployment"
             )
-        if signed_at > timestamp + self._clock_skew:
+        ahead = signed_at // 1_000 - timestamp
+        if ahead > self._clock_skew:
             raise NotSigned(
-                f"{_sender(by)} signed it {signed_at - timestamp:,} ms after it was sent: set the "
-                "clock that is wrong, and sign it again"
+                f"{_sender(by)} signed it {ahead:,} ms after it was sent: set the clock that is "
+                "wrong, and sign it again"
             )
         return name
 
@@ -193,6 +195,6 @@ class Signer:
                 f"the key {self.name!r} cannot sign for {by!r}, only for {self.name!r} and names "
                 f"that begin with {self.name + _OF!r}"
             )
-        self._last = max(self._last + 1, round(self._clock() * 1000))
+        self._last = max(self._last + 1, int(self._clock() * 1_000_000))
         signed = {**control, "by": by, "signed_at": self._last}
         return {**signed, "signature": signature_of(_content(signed, self._deployment), self._key)}

@@ -213,7 +213,7 @@ def test_each_key_has_its_own_order(served: Served) -> None:
     assert [event["by"] for event in served.out("control")] == ["alice", "web"]
 
 
-def test_a_signer_signs_two_controls_in_a_millisecond(served: Served) -> None:
+def test_a_signer_signs_two_controls_at_the_same_moment(served: Served) -> None:
     alice = signer("alice", lambda: START / 1000)
     take(served, alice.sign(PAUSE), alice.sign({**PAUSE, "action": "resume"}))
     assert [event["action"] for event in served.out("control")] == ["pause", "resume"]
