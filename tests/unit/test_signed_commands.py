@@ -173,7 +173,7 @@ def test_without_keys_nothing_can_be_signed(
     assert "--sign-with needs the setting controls.keys" in capsys.readouterr().err
 
 
-BAD = {
+BAD: dict[str, tuple[str, dict[str, object], dict[str, str] | None]] = {
     "deployment": ("deployment: give a name", {"deployment": ""}, {}),
     "no keys": ("signed_only: without keys", {"signed_only": True}, None),
     "no key": ("alice: must be the text", {}, {"alice": "AAAA"}),
