@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fair_allocator.audit.replay import replay
-from fair_allocator.errors import ConfigurationError, InvalidState, JournalBroken
+from fair_allocator.errors import ConfigurationError, JournalBroken
 from fair_allocator.log.base import JOURNAL
-from fair_allocator.shard.journal import MANIFEST
+from fair_allocator.shard.journal import MANIFEST, WRONG
 from fair_allocator.shard.operations import decode
 from fair_allocator.shard.snapshot import Manifest, _sealed
 from fair_allocator.shard.table import PoolTable
@@ -335,7 +335,7 @@ def test_a_snapshot_with_times_that_are_none_is_refused(signed_at: object) -> No
 
 @pytest.mark.parametrize("fields", [[5, 1], ["alice", "1"], ["alice", 0], ["alice", 2**63]])
 def test_a_journal_with_times_that_are_none_is_refused(fields: list[Any]) -> None:
-    with pytest.raises(InvalidState):
+    with pytest.raises(WRONG):
         decode(["k", 0, *fields], PoolTable(), "p")
 
 
