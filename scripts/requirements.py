@@ -15,8 +15,8 @@ ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "deploy"
 RUN: Final = FOLDER / "requirements.txt"
 BUILD: Final = FOLDER / "build-requirements.txt"
-EXTRA: Final = "confluent"
-"""The extra that the image has."""
+EXTRAS: Final = ("confluent", "seal")
+"""The extras that the image has."""
 
 HEAD: Final = "# Made by `make requirements` from pyproject.toml and constraints.txt.\n"
 
@@ -29,9 +29,10 @@ def project() -> dict[str, Any]:
 def wanted() -> dict[Path, list[str]]:
     """Return what each file is made from: what the service needs, and what builds it."""
     said = project()
-    extra = said["project"]["optional-dependencies"][EXTRA]
+    optional = said["project"]["optional-dependencies"]
+    extras = [each for extra in EXTRAS for each in optional[extra]]
     return {
-        RUN: [*said["project"]["dependencies"], *extra],
+        RUN: [*said["project"]["dependencies"], *extras],
         BUILD: said["build-system"]["requires"],
     }
 
