@@ -16,8 +16,8 @@ ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "deploy"
 RUN: Final = FOLDER / "requirements.txt"
 BUILD: Final = FOLDER / "build-requirements.txt"
-EXTRA: Final = "confluent"
-"""The extra of the package that the image installs."""
+EXTRAS: Final = ("confluent", "seal")
+"""The extras of the package that the image installs."""
 
 HEAD: Final = "# Made by `make requirements` from pyproject.toml and constraints.txt.\n"
 
@@ -30,9 +30,10 @@ def project() -> dict[str, Any]:
 def wanted() -> dict[Path, list[str]]:
     """Return the requirements for each list: what the service needs, and what its build needs."""
     said = project()
-    extra = said["project"]["optional-dependencies"][EXTRA]
+    optional = said["project"]["optional-dependencies"]
+    extras = [each for extra in EXTRAS for each in optional[extra]]
     return {
-        RUN: [*said["project"]["dependencies"], *extra],
+        RUN: [*said["project"]["dependencies"], *extras],
         BUILD: said["build-system"]["requires"],
     }
 

@@ -17,7 +17,7 @@ from uuid import NAMESPACE_URL, uuid5
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from scripts.requirements import EXTRA
+from scripts.requirements import EXTRAS
 
 ROOT: Final = "fair-allocator"
 SPDX: Final = re.compile(r"[\w.+-]+")
@@ -27,7 +27,7 @@ Installed = dict[str, tuple[Distribution, list[str]]]
 """Packages by name, each with the names of the packages that it needs."""
 
 
-def installed(name: str = ROOT, extras: Iterable[str] = (EXTRA,)) -> Installed:
+def installed(name: str = ROOT, extras: Iterable[str] = EXTRAS) -> Installed:
     """Return a package and all its direct and indirect dependencies, as installed here."""
     found: Installed = {}
     open_ones = [(name, tuple(extras))]

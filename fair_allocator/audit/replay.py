@@ -11,6 +11,8 @@ not repeat it. If a pool refused a request, the replay folds the request. The pu
 not say in which order refused requests and rewards were folded. So the replay folds them in the
 order of their timestamps, as a poll returns them.
 
+The replay checks no signatures, because keys come and go. The records say whose signatures counted.
+
 Releases before 0.2 refused the requests of a paused pool. They also published the standing of every
 arm after every control. The replay compares such a record with the current standing of the arms.
 """
@@ -29,6 +31,7 @@ from fair_allocator.log.base import INPUTS, LogClient, Record
 from fair_allocator.log.interleaving import by_time
 from fair_allocator.shard import Shard, ShardSettings
 from fair_allocator.shard.settings import UNLIMITED
+from fair_allocator.signing import key_name
 
 BY_ITSELF: Final = frozenset(
     (
@@ -126,9 +129,11 @@ class _Partition:
         settings: ShardSettings,
         pools: Mapping[str, tuple[Mapping[str, Any], str]],
     ) -> None:
+        self._signatures = _Signatures(client, partition)
         # Without a limit, no request is refused for lack of memory. The replay cannot repeat such
         # refusals, because it does not know which pools were retired.
-        self._shard = Shard(partition, replace(settings, memory_bytes=UNLIMITED))
+        again = replace(settings, memory_bytes=UNLIMITED, senders=self._signatures)
+        self._shard = Shard(partition, again)
         self._inputs = {topic: _Input(client, topic, partition) for topic in INPUTS}
         self._decided: deque[bytes | None] = deque()
         self._refusals = {
@@ -238,6 +243,7 @@ class _Partition:
         if self._is_nothing(record) or self._was_refused_while_paused(record):
             self._shard.offsets[record.topic] = record.offset + 1
         else:
+            self._signatures.look_at(record)
             self._shard.fold([record], record.timestamp)
 
     def _is_nothing(self, record: Record) -> bool:
@@ -288,6 +294,29 @@ def _taken(
                 if event["type"] in kinds and (own or event.get("repeat")):
                     taken.add(offset)  # offsets without a dead letter do no harm
     return taken
+
+
+class _Signatures:
+    """Tells who signed a control, as the published records of its effect say."""
+
+    def __init__(self, client: LogClient, partition: int) -> None:
+        self._counts = False
+        self._verified: set[int] = set()
+        controls = client.read("controls", partition)
+        if any(b'"signature"' in (record.value or b"") for record in controls):
+            for record in client.read("assignments", partition):
+                if b'"verified":true' in (record.value or b""):
+                    event = json.loads(record.value or b"")
+                    if event.get("verified"):
+                        self._verified.add(event["folded"]["controls"] - 1)
+
+    def look_at(self, record: Record) -> None:
+        """Look at the input that is folded next."""
+        self._counts = record.topic == "controls" and record.offset in self._verified
+
+    def signer_of(self, control: Mapping[str, Any], timestamp: int) -> str | None:  # noqa: ARG002
+        """Return the name of the key whose signature counted, or None."""
+        return key_name(control["by"]) if self._counts else None
 
 
 class _Input:

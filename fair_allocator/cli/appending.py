@@ -1,5 +1,6 @@
 """Check events and append them to the log in batches. The key is their pool, or a part of it."""
 
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from io import BufferedIOBase
@@ -15,6 +16,7 @@ from fair_allocator.events import Configure, input_events
 from fair_allocator.events.wire import to_json
 from fair_allocator.log import Incoming, LogClient
 from fair_allocator.log.parts import Splits
+from fair_allocator.signing import Senders, Signer
 from fair_allocator.text import demanded, to_bytes
 
 _PIECE: Final = 2**16
@@ -55,25 +57,44 @@ class Appender:
     partition: int | None
     limit: int
     splits: Splits
+    senders: Senders | None = None
+    signer: Signer | None = None
     places: dict[int, list[int]] = field(default_factory=dict)
     """For each partition: the number of events, their first offset and their last offset."""
 
     def prepared(self, value: bytes) -> list[Incoming]:
         """Return the records of an event, with its pool as the key.
 
-        There is one record, except for a control of a split pool, which goes to every part. The key
-        of any other event of a split pool is the part that decides the request.
+        There is one record, except for a control of a split pool, which goes to every part. Each of
+        these records has a signature of its own. The key of any other event of a split pool is the
+        part that decides the request.
         """
         event = read_event(self.topic, value, self.limit)
         pool: str = event.pool
-        if pool not in self.splits.parts:
-            return [Incoming(self.topic, to_bytes(pool), value, self.partition)]
-        parts: Iterable[str] = self.splits.names(pool)
-        if self.topic != "controls":
-            parts = [self.splits.part_of(pool, event.request_id)]
-        said = from_json(value)
-        values = ((part, to_bytes(to_json({**said, "pool": part}))) for part in parts)
-        return [Incoming(self.topic, to_bytes(part), each) for part, each in values]
+        values, partition = {pool: value}, self.partition
+        if pool in self.splits.parts:
+            parts: Iterable[str] = self.splits.names(pool)
+            if self.topic != "controls":
+                parts = [self.splits.part_of(pool, event.request_id)]
+            said, partition = from_json(value), None
+            values = {part: to_bytes(to_json({**said, "pool": part})) for part in parts}
+        if self.topic == "controls":
+            values = {part: self._signed(each) for part, each in values.items()}
+        return [
+            Incoming(self.topic, to_bytes(part), each, partition) for part, each in values.items()
+        ]
+
+    def _signed(self, control: bytes) -> bytes:
+        """Sign a control if there is a signer; otherwise check whether its sender would count."""
+        try:
+            if self.signer is not None:
+                control = to_bytes(to_json(self.signer.sign(from_json(control))))
+                read_event(self.topic, control, self.limit)  # a signature makes it longer
+            elif self.senders is not None:
+                self.senders.signer_of(from_json(control), round(time.time() * 1000))
+        except ValueError as error:
+            raise BadEvent(str(error)) from None
+        return control
 
     def append(self, records: Iterable[Incoming]) -> list[tuple[int, int]]:
         """Append all of the records, or none; return the partition and offset of each."""

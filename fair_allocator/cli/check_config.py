@@ -12,7 +12,7 @@ from fair_allocator.cli.options import (
     configuration_of,
 )
 from fair_allocator.cli.printing import print_json, print_table, shown
-from fair_allocator.config import TEMPLATE, PoolGuarantee, guarantees
+from fair_allocator.config import TEMPLATE, PoolGuarantee, api_signer, guarantees
 from fair_allocator.serving import check_files
 from fair_allocator.wiring import service_settings
 
@@ -39,6 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     configuration = configuration_of(arguments)
     service_settings(configuration, configuration.log.partitions)
     check_files(configuration.observe)
+    api_signer(configuration)
     pools = guarantees(configuration)
     for pool in pools:
         for warning in pool.warnings:

@@ -32,8 +32,9 @@ def add(subparsers: Subparsers) -> None:
         "show what was changed in a pool, when, and by whom",
         "Shows the changes of a pool in order, as far back as the assignments topic goes: epochs\n"
         "with what came into force, pauses, arms that sleep and wake, and removals. The sender is\n"
-        "the field `by` of the control; nobody has checked it. The service repeats the standing\n"
-        "of all arms from time to time; this shows only the first of these records.",
+        "the field `by` of the control. If `verified` is no, nobody has checked it; otherwise the\n"
+        "control was signed with the sender's key. The service repeats the standing of all arms\n"
+        "from time to time; this shows only the first of these records.",
         "history --pool tasks",
         run,
     )
@@ -91,6 +92,7 @@ def _change(record: Record, event: dict[str, Any]) -> dict[str, Any]:
         "offset": record.offset,
         "what": event.get("action", event["type"]),
         "by": event.get("by"),
+        "verified": event.get("verified", False),
         "arms": list(arms),
     }
     if event["type"] == "epoch":
@@ -104,20 +106,27 @@ def _change(record: Record, event: dict[str, Any]) -> dict[str, Any]:
 
 def _show(pool: str, changes: list[dict[str, Any]]) -> None:
     print_table(
-        ("when", "partition", "offset", "what", "by", ""),
+        ("when", "partition", "offset", "what", "by", "verified", ""),
         [
             (
                 moment(change["time"]),
                 change["partition"],
                 change["offset"],
                 _what(change),
-                shown(change["by"]) if change["by"] is not None else "-",
+                *_sender(change),
                 _detail(change),
             )
             for change in changes
         ],
     )
     print(f"{counted(len(changes), 'change')} of pool {shown(pool)}")
+
+
+def _sender(change: dict[str, Any]) -> tuple[str, str]:
+    """Return who sent a control, and whether that is verified."""
+    if change["by"] is None:
+        return "-", "-"
+    return shown(change["by"]), "yes" if change["verified"] else "no"
 
 
 def _what(change: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from fair_allocator.audit.chain import Head
 from fair_allocator.audit.heads import read_head
-from fair_allocator.audit.seals import new_key, public_key, read_key, read_seals, sign
+from fair_allocator.audit.seals import read_seals, sign
 from fair_allocator.cli.heads import journal_heads, record_count
 from fair_allocator.cli.options import (
     BadUsage,
@@ -20,6 +20,7 @@ from fair_allocator.cli.options import (
 from fair_allocator.cli.printing import Bar, bar
 from fair_allocator.errors import LogUnavailable, OffsetGone
 from fair_allocator.log import LogClient
+from fair_allocator.signing.keys import new_key, public_key, read_key
 from fair_allocator.text import counted
 from fair_allocator.wiring import open_client
 

@@ -4,7 +4,10 @@ import argparse
 import sys
 from contextlib import closing
 from io import BufferedIOBase
+from pathlib import Path
 from typing import Any, Final
+
+from pydantic_core import from_json
 
 from fair_allocator.cli.appending import Appender, BadEvent, batches
 from fair_allocator.cli.options import (
@@ -23,7 +26,8 @@ from fair_allocator.errors import LogMissing
 from fair_allocator.events.wire import to_json
 from fair_allocator.log import Incoming, LogClient
 from fair_allocator.log.base import INPUTS
-from fair_allocator.text import to_bytes, to_text
+from fair_allocator.signing import Senders, Signer
+from fair_allocator.text import to_bytes
 from fair_allocator.wiring import open_client
 
 _MOST_SHOWN: Final = 10
@@ -82,7 +86,21 @@ def _sender(
     if partition is not None and not 0 <= partition < client.partitions:
         raise BadUsage(f"--partition is 0 to {client.partitions - 1}, got {partition}")
     limit, splits = configuration.limits.record_bytes, configuration.splits
-    return Appender(client, arguments.topic, partition, limit, splits)
+    senders = configuration.senders
+    signer = _signer(arguments.sign_with, senders)
+    return Appender(client, arguments.topic, partition, limit, splits, senders, signer)
+
+
+def _signer(file: Path | None, senders: Senders | None) -> Signer | None:
+    """Return what signs controls, None if they stay as they are."""
+    if file is None:
+        return None
+    if senders is None:
+        raise BadUsage("--sign-with needs the setting controls.keys")
+    try:
+        return senders.signer(file)
+    except OSError as error:
+        raise BadUsage(f"{file}: {error.strerror}") from None
 
 
 def run_one(arguments: argparse.Namespace) -> int:
@@ -105,7 +123,7 @@ def run_one(arguments: argparse.Namespace) -> int:
             "topic": sender.topic,
             "partition": partition,
             "offset": offset,
-            "event": event | {"pool": to_text(record.key or b"")},
+            "event": from_json(record.value or b""),
         }
         for record, (partition, offset) in zip(records, places, strict=True)
     ]

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
@@ -41,7 +42,14 @@ def add_common(parser: argparse.ArgumentParser, topic: str) -> None:
     parser.add_argument(
         "--create", action="store_true", help="create the embedded log if it does not exist"
     )
-    parser.set_defaults(topic=topic)
+    parser.set_defaults(topic=topic, sign_with=None)
+    if topic == "controls":
+        parser.add_argument(
+            "--sign-with",
+            type=Path,
+            metavar="FILE",
+            help="sign with the private key in this file; controls.keys must list its public key",
+        )
 
 
 def _add_request(kinds: Subparsers, run: Run) -> None:

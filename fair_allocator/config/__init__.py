@@ -4,11 +4,12 @@ from fair_allocator.config.describe import PoolGuarantee, example, guarantees, r
 from fair_allocator.config.kafka_section import KafkaSection
 from fair_allocator.config.loading import load
 from fair_allocator.config.pool import TEMPLATE, PoolConfiguration, fingerprint
-from fair_allocator.config.secret import secret_of, token_of
+from fair_allocator.config.secret import api_signer, secret_of, token_of
 from fair_allocator.config.settings import (
     ApiSection,
     AuditSection,
     Configuration,
+    ControlsSection,
     LimitsSection,
     LogSection,
     MetricsSection,
@@ -18,9 +19,11 @@ from fair_allocator.config.settings import (
 )
 
 __all__ = [
+    "api_signer",
     "ApiSection",
     "AuditSection",
     "Configuration",
+    "ControlsSection",
     "example",
     "fingerprint",
     "guarantees",

@@ -8,8 +8,9 @@ from typing import Final
 
 from pydantic import SecretStr
 
-from fair_allocator.config.settings import ObserveSection
+from fair_allocator.config.settings import Configuration, ObserveSection
 from fair_allocator.errors import ConfigurationError
+from fair_allocator.signing import Signer
 
 logger = logging.getLogger(__name__)
 
@@ -61,3 +62,27 @@ def token_of(settings: ObserveSection) -> str:
             "choose another"
         )
     return token
+
+
+def api_signer(configuration: Configuration) -> Signer | None:
+    """Return what the HTTP API signs controls with, None if it signs none.
+
+    Raises
+    ------
+    ConfigurationError
+        If the key cannot be used, or signatures cannot be checked.
+    """
+    senders, file = configuration.senders, configuration.api.control_key_file
+    if senders is not None:
+        senders.load()
+    if file is None:
+        return None
+    if senders is None:
+        raise ConfigurationError(
+            "api.control_key_file: controls.keys lists no key, so not this one"
+        )
+    try:
+        return senders.signer(file)
+    except OSError as error:
+        reason = error.strerror
+        raise ConfigurationError(f"api.control_key_file: {file} cannot be read: {reason}") from None

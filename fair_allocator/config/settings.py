@@ -6,6 +6,7 @@ setting, that room defines the default, and this module only repeats it. The tex
 a setting has no value, because TOML has no null.
 """
 
+from base64 import b64decode
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -28,6 +29,8 @@ from fair_allocator.log.partitioner import Partitioner
 from fair_allocator.log.parts import Splits, part_names
 from fair_allocator.service.settings import ServiceSettings
 from fair_allocator.shard import ShardSettings
+from fair_allocator.signing import Senders, key_name
+from fair_allocator.signing.keys import KEY_BYTES
 from fair_allocator.text import part_in
 
 _SERVICE: Final = ServiceSettings()
@@ -168,8 +171,44 @@ class ApiSection(Section):
     """How many answers the server keeps in memory, for clients that ask for them again."""
     look_back_records: Annotated[int, Field(ge=0)] = 10_000
     """How many records of each output the server reads at its start, to know recent answers."""
+    control_key_file: Annotated[Path | None, Field(strict=False), BeforeValidator(none)] = None
+    """A file with the private key with which the API signs controls, see docs/security.md."""
     max_streams: Count = 100
     """How many clients may follow the stream of assignments at the same time."""
+
+
+def _key_names(keys: dict[str, str]) -> dict[str, str]:
+    for name, text in keys.items():
+        if key_name(name) != name:
+            raise ValueError(f"{name!r}: the name of a key has no slash")
+        try:
+            length = len(b64decode(text, validate=True))
+        except ValueError:
+            length = 0
+        if length != KEY_BYTES:
+            raise ValueError(f"{name}: must be the text that `seal --new-key` printed")
+    if len(set(keys.values())) < len(keys):
+        raise ValueError("two names have the same key")
+    return keys
+
+
+class ControlsSection(Section):
+    """Section ``controls``."""
+
+    keys: Annotated[dict[Name, str], AfterValidator(_key_names)] = Field(default={})
+    """The public keys of those who sign controls, by name, see docs/security.md."""
+    deployment: Annotated[str, Field(max_length=MOST_CHARACTERS)] = ""
+    """A name for this deployment: a control that was signed for another one does not count here."""
+    signed_only: bool = False
+    """Whether a control without a signature becomes a dead letter."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "ControlsSection":
+        if self.keys and not self.deployment:
+            raise ValueError("deployment: give a name; every signature with these keys covers it")
+        if self.signed_only and not self.keys:
+            raise ValueError("signed_only: without keys, no control could count; add keys")
+        return self
 
 
 class MetricsSection(Section):
@@ -204,6 +243,8 @@ class Configuration(Section):
     """The server for page, metrics, health and API, see docs/operations.md."""
     api: ApiSection = ApiSection()
     """What the HTTP API allows, see docs/http.md."""
+    controls: ControlsSection = ControlsSection()
+    """Whose controls are known to be theirs, see docs/security.md."""
     metrics: MetricsSection = MetricsSection()
     """How many series of metrics there may be, see docs/operations.md."""
     pools: dict[Name, PoolConfiguration] = Field(default={})
@@ -230,6 +271,14 @@ class Configuration(Section):
         """The pools that are split into parts."""
         parts = {name: pool.parts for name, pool in self.pools.items() if pool.parts > 1}
         return Splits(parts, self.log.partitioner)
+
+    @property
+    def senders(self) -> Senders | None:
+        """The senders whose signatures count; None if no sender has a key."""
+        controls, skew = self.controls, round(self.limits.clock_skew_seconds * 1000)
+        if not controls.keys:
+            return None
+        return Senders(controls.keys, controls.deployment, controls.signed_only, skew)
 
 
 def _check_parts(name: str, parts: int, log: LogSection) -> None:

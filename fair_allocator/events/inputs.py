@@ -33,6 +33,9 @@ MOST_COMPARED: Final = 20
 LONGEST_COMPARED: Final = 40
 """Unknown fields with more characters are not compared with ours, which have at most 14."""
 
+LATEST: Final = 2**53
+"""The latest time of a signature. Every program can read a number up to this exactly."""
+
 _NAMED: Final = Field(min_length=1, max_length=MOST_NAMED, fail_fast=True)
 
 TagName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w.:-]+$")]
@@ -140,8 +143,15 @@ class ControlInput(Input):
     by: Name | None = None
     """The name of the sender.
 
-    The service publishes it with the effect of the control, unchecked.
+    The service publishes it with the effect of the control. Only a signature proves it.
     """
+    signed_at: Annotated[int, Field(ge=1, le=LATEST)] | None = None
+    """The time of the signature, in microseconds since 1970.
+
+    It must be later than in the key's last control.
+    """
+    signature: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    """The sender's Ed25519 signature in base64, see docs/security.md."""
 
 
 class Configure(PoolSettings, ControlInput):

@@ -165,6 +165,8 @@ class EpochEvent(_Published):
     folded: Folded
     by: Name | None = None
     """The name of the control's sender, as given in the control; left out if it gives none."""
+    verified: bool | None = None
+    """True if the sender's key signed the control. If missing, nobody has checked `by`."""
 
 
 class TickEvent(_Published):
@@ -198,6 +200,8 @@ class ControlEvent(_Published):
     partition: int
     by: Name | None = None
     """The name of the control's sender, as given in the control; left out if it gives none."""
+    verified: bool | None = None
+    """True if the sender's key signed the control. If missing, nobody has checked `by`."""
 
 
 class RefusedEvent(_Published):
@@ -225,6 +229,8 @@ class RemovedEvent(_Published):
     folded: Folded
     by: Name | None = None
     """The name of the control's sender, as given in the control; left out if it gives none."""
+    verified: bool | None = None
+    """True if the sender's key signed the control. If missing, nobody has checked `by`."""
 
 
 class CheckpointEvent(_Published):
@@ -286,6 +292,8 @@ class Refusal(StrEnum):
     """Every arm that could take the request has declined it or gave no reward in time."""
     REFUSED = "refused"
     """The pool cannot serve the input; the message says why."""
+    NOT_SIGNED = "not-signed"
+    """The control has no signature although it needs one, or its signature does not count."""
     FROM_THE_FUTURE = "from-the-future"
     """The record's timestamp is further ahead than `limits.clock_skew_seconds` allows."""
 

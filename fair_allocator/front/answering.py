@@ -17,6 +17,7 @@ STATUSES: Final = {
     Refusal.NOT_JSON: 400,
     Refusal.BAD_EVENT: 422,
     Refusal.REFUSED: 422,
+    Refusal.NOT_SIGNED: 403,
     Refusal.UNKNOWN_POOL: 404,
     Refusal.PAUSED: 409,
     Refusal.NOBODY_FREE: 409,

@@ -5,6 +5,7 @@ event would become a dead letter. What only the service knows, such as the pools
 checks.
 """
 
+import time
 from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -25,6 +26,7 @@ from fair_allocator.events.wire import quoted, to_json
 from fair_allocator.front.outcomes import Key, key_of
 from fair_allocator.log.base import RECORD_BYTES, Headers, Incoming
 from fair_allocator.log.parts import Splits
+from fair_allocator.signing import NotSigned, Senders, Signer
 from fair_allocator.text import demanded
 from fair_allocator.web.problem import Problem
 
@@ -75,6 +77,10 @@ class Reader:
         How long a record's value may be.
     splits
         The split pools; an event for one of them goes to one of its parts.
+    senders
+        The senders whose signatures count; None if no sender has a key.
+    signer
+        Signs the controls of clients that do not sign them; None to leave them unsigned.
     """
 
     def __init__(
@@ -82,10 +88,14 @@ class Reader:
         unknown: str = "check",
         most_bytes: int = RECORD_BYTES,
         splits: Splits | None = None,
+        senders: Senders | None = None,
+        signer: Signer | None = None,
     ) -> None:
         self._unknown = unknown
         self._most_bytes = min(most_bytes, RECORD_BYTES)
         self._splits = splits or Splits({}, "none")
+        self._senders = senders
+        self._signer = signer
 
     def part_of(self, pool: str, request_id: str) -> str:
         """Return the part of a pool that decides a request; the pool itself if it is not split."""
@@ -113,25 +123,29 @@ class Reader:
         event = {"type": "declined", **_fields(fields, pool)}
         return self._read("rewards", event, self._check_decline)
 
-    def control(self, fields: Any, pool: str) -> list[Asked]:
-        """Read a control; return one for each part of its pool."""
-        event = _fields(fields, pool)
-        return [
-            self._read("controls", dict(event), self._check_control, part)
-            for part in self.parts(pool)
-        ]
+    def control(self, fields: Any, pool: str, client: str) -> list[Asked]:
+        """Read a control of the client with this name; return one for each part of its pool."""
+        event, parts = _fields(fields, pool), self.parts(pool)
+        if parts != (pool,) and event.get("signature") is not None:
+            raise _bad("the pool is split: send one signed control to each part", "signature")
+        controls = (self._signed({**event, "pool": part}, client) for part in parts)
+        several = [self._read("controls", each, self._check_control) for each in controls]
+        return [asked._replace(pool=pool) for asked in several]
+
+    def _signed(self, control: dict[str, Any], client: str) -> dict[str, Any]:
+        """Sign a control for a client, if the API signs and the client did not."""
+        if self._signer is None or control.get("signature") is not None:
+            return control
+        return self._signer.sign({**control, "by": self._signer.signed_for(client)})
 
     def _read(
         self,
         topic: str,
         event: dict[str, Any],
         check: Callable[[dict[str, Any], bytes], None],
-        part: str | None = None,
     ) -> Asked:
         pool, request_id = event.get("pool"), event.get("request_id")
-        if part is not None:
-            event["pool"] = part
-        elif isinstance(pool, str) and isinstance(request_id, str):
+        if isinstance(pool, str) and isinstance(request_id, str):
             event["pool"] = self.part_of(pool, request_id)
         try:
             value = _encode(event)
@@ -169,6 +183,11 @@ class Reader:
         wrong = unmeant_control(controls.validate_json(value), self._unknown)
         if wrong is not None:
             raise _bad(wrong)
+        if self._senders is not None:
+            try:
+                self._senders.signer_of(from_json(value), round(time.time() * 1000))
+            except NotSigned as error:
+                raise Problem(403, str(error), reason=Refusal.NOT_SIGNED.value) from None
 
     def _check_fields(self, event: dict[str, Any], known: frozenset[str]) -> None:
         unknown = (field for field in event if field not in known)

@@ -19,6 +19,7 @@ from fair_allocator.front.streams import Streams
 from fair_allocator.front.within import ServiceLine
 from fair_allocator.log.base import LogClient
 from fair_allocator.log.intake import Intake
+from fair_allocator.signing import Signer
 from fair_allocator.web.access import Access
 from fair_allocator.web.application import Part
 
@@ -30,7 +31,7 @@ class Front:
     """The HTTP API on a log; `open_client` makes a client of the log for each thread.
 
     If a service in this process serves the log, `intake` is the log's intake (see `log.intake`);
-    otherwise None.
+    otherwise None. `signer` signs the controls of clients; None to leave them unsigned.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Front:
         open_client: Callable[[], LogClient],
         access: Access,
         intake: Intake | None = None,
+        signer: Signer | None = None,
     ) -> None:
         settings, limits = configuration.api, configuration.limits
         self._most_wait = settings.max_wait_seconds
@@ -57,7 +59,13 @@ class Front:
         self.operations = Operations(
             settings,
             access,
-            Reader(limits.unknown_fields, limits.record_bytes, configuration.splits),
+            Reader(
+                limits.unknown_fields,
+                limits.record_bytes,
+                configuration.splits,
+                configuration.senders,
+                signer,
+            ),
             self.answers,
             self.line,
             self.streams,

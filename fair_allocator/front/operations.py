@@ -1,9 +1,8 @@
 """What each path of the API does."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
-from urllib.parse import parse_qsl
 
 from pydantic_core import to_json
 from starlette.requests import Request
@@ -16,10 +15,10 @@ from fair_allocator.front.answers import Answers
 from fair_allocator.front.asking import Asked, Reader, parse
 from fair_allocator.front.line import Line
 from fair_allocator.front.outcomes import Outcome, key_of
+from fair_allocator.front.query import check_accept, parameters, traced
 from fair_allocator.front.streams import CONTENT_TYPE, Streams, last_id
 from fair_allocator.front.waiting import Asker, LogAway, Receipt
 from fair_allocator.log.base import Headers
-from fair_allocator.log.tracing import PASSED_ON, passed_on
 from fair_allocator.web.access import Access, Right
 from fair_allocator.web.application import read_json
 from fair_allocator.web.problem import Problem
@@ -35,7 +34,6 @@ DEFAULT_WAIT: Final = 10.0
 """Seconds to wait for an answer if the client does not say how long."""
 
 _JSON: Final = "application/json"
-_TRACE: Final = sorted(PASSED_ON)
 
 Item = dict[str, Any]
 Read = Callable[[Any, str | None], Asked]
@@ -70,7 +68,7 @@ class Operations:
         wait = self._wait(request, DEFAULT_WAIT)
         body = await read_json(request)
         fields = parse(body) if body else {}
-        asked = self._reader.request(fields, request.path_params["pool"], _traced(request))
+        asked = self._reader.request(fields, request.path_params["pool"], traced(request))
         with self._room(1):
             asker = self._submit(asked, wait)
             outcome = await self._answer(asked, asker, wait)
@@ -125,7 +123,7 @@ class Operations:
         wait = self._wait(request, DEFAULT_WAIT)
         events = _batch(await read_json(request))
         with self._room(len(events)):
-            return _json(await self._ask_all(events, wait, _traced(request)))
+            return _json(await self._ask_all(events, wait, traced(request)))
 
     async def _ask_all(self, events: list[Any], wait: float, headers: Headers) -> list[Item]:
         sent: list[tuple[Asked, Asker] | Problem] = []
@@ -190,10 +188,10 @@ class Operations:
 
     async def control(self, request: Request) -> Response:
         """Record a change of a pool, in each of its parts if it is split."""
-        self._admit(request, Right.CONTROL)
-        _parameters(request, ())
+        client = self._admit(request, Right.CONTROL)
+        parameters(request, ())
         fields = parse(await read_json(request))
-        several = self._reader.control(fields, request.path_params["pool"])
+        several = self._reader.control(fields, request.path_params["pool"], client)
         with self._room(len(several)):
             receipts = [self._send(asked) for asked in several]
             recorded = [
@@ -205,7 +203,7 @@ class Operations:
 
     async def _record(self, request: Request, right: Right, read: Read) -> Response:
         self._admit(request, right)
-        _parameters(request, ())
+        parameters(request, ())
         asked = read(parse(await read_json(request)), request.path_params["pool"])
         with self._room(1):
             return _json(await self._durable(asked, self._send(asked)), 202)
@@ -236,7 +234,7 @@ class Operations:
 
     async def _record_many(self, request: Request, read: Read) -> Response:
         self._admit(request, Right.ASK)
-        _parameters(request, ())
+        parameters(request, ())
         events = _batch(await read_json(request))
         sent: list[tuple[Asked, Receipt] | Problem] = []
         with self._room(len(events)):
@@ -264,8 +262,8 @@ class Operations:
     async def watch(self, request: Request) -> Response:
         """Send the assignments of a pool, or of all pools, as they are committed."""
         self._access.require(request, Right.READ)
-        _check_accept(request, CONTENT_TYPE)
-        _parameters(request, ())
+        check_accept(request, CONTENT_TYPE)
+        parameters(request, ())
         start = None
         given = request.headers.get("last-event-id")
         if given:
@@ -285,15 +283,17 @@ class Operations:
 
     # -- checks of all operations -------------------------------------------------------------
 
-    def _admit(self, request: Request, right: Right) -> None:
-        self._access.require(request, right)
-        _check_accept(request, _JSON)
+    def _admit(self, request: Request, right: Right) -> str:
+        """Check that a client may do something now; return the name of its token, or ""."""
+        token = self._access.require(request, right)
+        check_accept(request, _JSON)
         if request.method == "POST" and self.line.cannot_append:
             raise answering.away(self.line.cannot_append)
+        return "" if token is None else token.name
 
     def _wait(self, request: Request, default: float) -> float:
         most = self._settings.max_wait_seconds
-        text = _parameters(request, ("wait",)).get("wait")
+        text = parameters(request, ("wait",)).get("wait")
         if text is None:
             return min(default, most)
         try:
@@ -349,13 +349,6 @@ def _finish(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
-def _traced(request: Request) -> Headers:
-    """Return the headers that go with a request to its assignment."""
-    find = request.headers.get
-    found = ((name, value.encode("latin-1")) for name in _TRACE if (value := find(name)))
-    return passed_on(tuple(found))
-
-
 def _batch(body: bytes) -> list[Any]:
     events = parse(body)
     if not isinstance(events, list):
@@ -377,26 +370,3 @@ def _item(problem: Problem) -> Item:
 
 def _json(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return Response(to_json(content), status, headers, _JSON)
-
-
-def _parameters(request: Request, known: Sequence[str]) -> dict[str, str]:
-    """Return the parameters of the query; refuse an unknown or repeated one."""
-    query = request.scope["query_string"]
-    if not query:
-        return {}
-    found: dict[str, str] = {}
-    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
-        if name not in known or name in found:
-            raise Problem(422, "the query has a parameter that is not known, or given twice")
-        found[name] = value
-    return found
-
-
-def _check_accept(request: Request, content_type: str) -> None:
-    """Refuse a client that does not accept the content type of the answer."""
-    accept = request.headers.get("accept", "*/*")
-    if content_type in accept or "*/*" in accept:
-        return
-    family = content_type.partition("/")[0]
-    if accept.strip() and f"{family}/*" not in accept:
-        raise Problem(406, f"this is {content_type}")

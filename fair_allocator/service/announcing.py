@@ -24,8 +24,10 @@ class Announcer:
 
     def announce(self, tally: Tally) -> None:
         """Write log lines on what a shard did since its last commit."""
-        for action, pool, by in tally.controls[:_MOST_CONTROLS]:
+        for action, pool, by, verified in tally.controls[:_MOST_CONTROLS]:
             named = "" if by is None else f", by {by!r}"
+            if verified:
+                named += " (verified)"
             done = _IN_WORDS.get(action, f"changed ({action})")
             logger.info("pool %r was %s by a control%s", pool, done, named)
         more = len(tally.controls) - _MOST_CONTROLS

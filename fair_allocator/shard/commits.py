@@ -12,7 +12,7 @@ from fair_allocator.events.wire import to_json
 from fair_allocator.log.base import INPUTS, Outgoing
 from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, Draft, Entry, in_pieces
 from fair_allocator.shard.memory import easy_bytes
-from fair_allocator.shard.operations import Operation, decode
+from fair_allocator.shard.operations import OF_THE_SHARD, Operation, decode
 from fair_allocator.shard.outbox import Outbox
 from fair_allocator.shard.settings import ShardSettings, Tally
 from fair_allocator.shard.table import PoolTable
@@ -96,6 +96,7 @@ class Commits:
         clock: int,
         offsets: Mapping[str, int],
         applied: Mapping[str, str],
+        signed_at: Mapping[str, int],
         buckets: int,
         published: list[Any] | None = None,
     ) -> None:
@@ -106,6 +107,7 @@ class Commits:
         self.offsets.update(offsets)
         self.table.clock = clock
         self.table.applied = dict(applied)
+        self.table.signed_at = dict(signed_at)
         if buckets:
             self.table.regroup(buckets)
         self.table.touched.clear()
@@ -126,7 +128,7 @@ class Commits:
             place: int = fields[1]
             if kind == "t":
                 table.elapse(place)
-            elif kind == "f" or lacking[place]:
+            elif lacking[place] or kind in OF_THE_SHARD:
                 name = pools[place]
                 decode(fields, table, name).apply(table, name)
                 changed = table.pools.get(name)
@@ -149,5 +151,6 @@ class Commits:
         """Return the whole state without caches, as bytes that are equal for equal states."""
         table = self.table
         published = self.published.state()
-        head = [self.seq, table.clock, self.offsets, sorted(table.applied.items()), published]
+        applied, signed_at = sorted(table.applied.items()), sorted(table.signed_at.items())
+        head = [self.seq, table.clock, self.offsets, applied, published, signed_at]
         return to_bytes(to_json(head)) + table.dump(sorted(table))

@@ -7,11 +7,13 @@ pool's *standing* is the quota, entitlement and pulls of its arms.
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from pydantic_core import from_json
+
 from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.core.errors import InvalidPool, InvalidRequest
 from fair_allocator.core.unchanged import is_set_to
 from fair_allocator.errors import ConfigurationError
-from fair_allocator.events import Refusal
+from fair_allocator.events import Control, Refusal
 from fair_allocator.shard.deciding import Deciding
 from fair_allocator.shard.hosted import HostedPool
 from fair_allocator.shard.hosting import NULLABLE
@@ -21,12 +23,14 @@ from fair_allocator.shard.operations import (
     Configured,
     Paused,
     Removed,
+    SignatureUsed,
     Slept,
     Stood,
     TakenUp,
 )
 from fair_allocator.shard.table import Elapsed
-from fair_allocator.shard.unusable import Unusable
+from fair_allocator.shard.unusable import Unusable, check_place
+from fair_allocator.signing import NotSigned
 from fair_allocator.text import part_in
 
 _FOR_EVERY_ARM: Final = frozenset(("arms", "caps", "requests"))
@@ -36,6 +40,34 @@ _FOR_EVERY_ARM: Final = frozenset(("arms", "caps", "requests"))
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Controlling(Deciding):
     """The part of a shard that makes and changes pools."""
+
+    # -- senders ------------------------------------------------------------------------------
+
+    def _is_verified(self, key: bytes | None, event: Control, value: bytes, timestamp: int) -> bool:
+        """Tell whether the sender of a control signed it; refuse a signature that does not count.
+
+        A signature counts once, even if the pool then refuses the control.
+        """
+        senders = self.settings.senders
+        if senders is None:
+            return False
+        try:
+            signer = senders.signer_of(from_json(value), timestamp)
+        except NotSigned as error:
+            raise Unusable(Refusal.NOT_SIGNED, str(error)) from None
+        if signer is None:
+            return False
+        check_place(key, event.pool, self.partition, self.settings)
+        signed_at, last = event.signed_at or 0, self.table.signed_at.get(signer, 0)
+        if signed_at <= last:
+            raise Unusable(
+                Refusal.NOT_SIGNED,
+                f"the sender {event.by!r} signed it at {signed_at}, and the last control of the "
+                f"key {signer!r} that counted here at {last}: this is a copy of a control, or it "
+                "came too late; sign it again",
+            )
+        self._do(event.pool, SignatureUsed(signer, signed_at))
+        return True
 
     # -- whole pools --------------------------------------------------------------------------
 

@@ -13,9 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from fair_allocator.core.among import Among
+from fair_allocator.core.expecting import text_in, whole_in
 from fair_allocator.core.guarantee import Change
 from fair_allocator.core.pool import Pool
 from fair_allocator.core.requests import CERTAIN, Assignment, Reason, RewardOutcome
+from fair_allocator.events.inputs import LATEST
 from fair_allocator.events.wire import names, number, probability, quoted, quoted_arm, to_json
 from fair_allocator.shard.asked import Asked
 from fair_allocator.shard.table import Elapsed, PoolTable
@@ -337,6 +339,28 @@ class TakenUp(Operation):
         table.applied[name] = self.fingerprint
 
 
+class SignatureUsed(Operation):
+    """A signed control came, for this pool: ``["k", pool, key, signed at]``.
+
+    It belongs to the whole shard, because a pool that was removed forgets everything.
+    """
+
+    __slots__ = ("key", "signed_at")
+
+    def __init__(self, key: str, signed_at: int) -> None:
+        self.key = text_in("key", key)
+        self.signed_at = whole_in("signed_at", signed_at, 1, LATEST)
+
+    def encode(self, place: str) -> str:
+        return to_json(["k", int(place), self.key, self.signed_at])
+
+    def apply(self, table: PoolTable, name: str) -> None:  # noqa: ARG002
+        table.signed_at[self.key] = self.signed_at
+
+
+OF_THE_SHARD: Final = frozenset("fk")
+"""The operations that change no pool, but what the shard itself keeps."""
+
 _Decode = Callable[..., Operation]
 
 _DECODED: Final[dict[str, _Decode]] = {
@@ -353,6 +377,7 @@ _DECODED: Final[dict[str, _Decode]] = {
     "s": Stood,
     "d": Removed,
     "f": TakenUp,
+    "k": SignatureUsed,
 }
 
 

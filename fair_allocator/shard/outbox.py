@@ -56,6 +56,8 @@ class Outbox:
         self.chain = Chain(partition)
         self.by: str | None = None
         """The sender of the control that is being carried out."""
+        self.verified = False
+        """Whether that sender signed the control."""
         self._partition = partition
         self._offsets = offsets
         self._end = ""
@@ -159,6 +161,8 @@ class Outbox:
             newer["left"] = left
         if self.by is not None:
             newer["by"] = self.by
+        if self.verified:
+            newer["verified"] = True
         event = EpochEvent(
             type="epoch",
             pool=pool.name,
@@ -214,6 +218,7 @@ class Outbox:
             folded=self._folded(),
             partition=self._partition,
             by=self.by,
+            verified=self.verified or None,
         )
         self._add("assignments", pool, event.model_dump_json(exclude_none=True))
 
@@ -240,6 +245,7 @@ class Outbox:
             partition=self._partition,
             folded=self._folded(),
             by=self.by,
+            verified=self.verified or None,
         )
         self._add("assignments", pool, event.model_dump_json(exclude_none=True))
 

@@ -149,6 +149,7 @@ def restore(
             manifest.clock,
             manifest.offsets,
             manifest.applied,
+            manifest.signed_at,
             len(manifest.places),
             manifest.published,
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fair_allocator.log.partitioner import partition_for
+from fair_allocator.signing import SignatureCheck
 from fair_allocator.text import to_bytes
 
 UNLIMITED: Final = (1 << 62) - 1
@@ -34,6 +35,8 @@ class ShardSettings:
     template_fingerprint: str = ""
     split: Mapping[str, int] = field(default_factory=dict)
     """The pools that are split, by name, with the number of their parts."""
+    senders: SignatureCheck | None = None
+    """Tells who signed a control; None if no sender has a key."""
 
     def lives_here(self, pool: str, partition: int) -> bool:
         """Tell whether a pool belongs on this partition. Without a partitioner, every pool does."""
@@ -57,5 +60,5 @@ class Tally:
     """Requests that began to wait."""
     declined: int = 0
     """Assignments that an arm declined."""
-    controls: list[tuple[str, str, str | None]] = field(default_factory=list)
-    """Controls that were applied: the action, the pool, and the sender named in the control."""
+    controls: list[tuple[str, str, str | None, bool]] = field(default_factory=list)
+    """Controls that were applied: action, pool, the sender, and whether the sender signed it."""

@@ -27,6 +27,7 @@ from fair_allocator.events import (
 from fair_allocator.events.inputs import (
     REQUEST_FIELDS,
     REWARD_FIELDS,
+    ControlInput,
     check_request,
     check_reward,
     unmeant,
@@ -309,14 +310,15 @@ class Shard(Controlling):
         wrong = unmeant_control(event, self.settings.unknown_fields)
         if wrong is not None:
             raise Unusable(Refusal.BAD_EVENT, wrong)
-        self._outbox.by = event.by
+        verified = self._is_verified(key, event, value, timestamp)
+        self._outbox.by, self._outbox.verified = event.by, verified
         try:
             self._obey(key, event)
         except (InvalidPool, InvalidRequest) as error:
             raise Unusable(Refusal.REFUSED, str(error)) from error
         finally:
-            self._outbox.by = None
-        self.tally.controls.append((event.action, event.pool, event.by))
+            self._outbox.by, self._outbox.verified = None, False
+        self.tally.controls.append((event.action, event.pool, event.by, verified))
         if timestamp > self.table.clock:
             self._advance(timestamp)
 
@@ -327,7 +329,7 @@ class Shard(Controlling):
         name = event.pool
         if isinstance(event, Configure):
             self._find(key, name)
-            said = {"action", "by", "pool", "extensions", *(event.model_extra or {})}
+            said = {"action", "pool", *ControlInput.model_fields, *(event.model_extra or {})}
             settings = event.model_dump(exclude=said, exclude_unset=True)
             self._configure(name, settings, by_control=True)
             return

@@ -14,7 +14,7 @@ read, a restore uses the one before it, and has more entries to replay.
 import json
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from zlib import crc32
 
@@ -23,6 +23,7 @@ from fair_allocator.events.wire import to_json
 from fair_allocator.log.base import JOURNAL, Outgoing
 from fair_allocator.shard.journal import ENTRY, MANIFEST, PART, WRONG, in_pieces
 from fair_allocator.shard.shard import Shard
+from fair_allocator.shard.table import signed_at_in
 from fair_allocator.text import to_bytes
 
 VERSION = 4
@@ -47,8 +48,8 @@ class Manifest:
     ----------
     seq, chain
         The entry after which the generation began. A restore needs all entries after it.
-    offsets, clock, applied
-        The shard's values as of that entry.
+    offsets, clock, applied, signed_at
+        The shard's values as of that entry. `signed_at` is empty in older manifests.
     places
         For each bucket: the journal offsets of its parts, the last entry that it includes, and the
         generation that wrote it.
@@ -69,6 +70,7 @@ class Manifest:
     places: list[list[Any]]
     partitions: int = 0
     published: list[Any] | None = None
+    signed_at: dict[str, int] = field(default_factory=dict)
 
     @property
     def start(self) -> int | None:
@@ -96,7 +98,9 @@ class Manifest:
                     f"{place}: the snapshot has version {fields['version']}, this release reads up "
                     f"to {VERSION}: run the release that wrote it, or a newer one"
                 )
-            return cls(**fields)
+            manifest = cls(**fields)
+            signed_at_in(manifest.signed_at)
+            return manifest
         except WRONG as error:
             raise JournalBroken(f"{place}: the manifest is not valid: {error!r}") from error
 
@@ -240,6 +244,7 @@ class Snapshots:
             [],
             shard.settings.partitions,
             shard.published.state(),
+            dict(table.signed_at),
         )
         self._places = [[offsets, shard.seq, written] for offsets, _, written in self._places]
 

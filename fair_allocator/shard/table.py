@@ -7,9 +7,11 @@ from typing import Any
 
 from fair_allocator.core.among import Among
 from fair_allocator.core.errors import InvalidPool
+from fair_allocator.core.expecting import mapping_in, text_in, whole_in
 from fair_allocator.core.guarantee import Change
 from fair_allocator.core.learners import stand_in_for
 from fair_allocator.core.requests import Assignment, RewardOutcome
+from fair_allocator.events.inputs import LATEST
 from fair_allocator.shard.asked import Asked, Waiter
 from fair_allocator.shard.hosted import HostedPool
 from fair_allocator.shard.hosting import shared
@@ -41,6 +43,18 @@ class Elapsed:
         self.tired: list[tuple[str, Waiter]] = []
 
 
+def signed_at_in(value: Any) -> dict[str, int]:
+    """Return the times of the last signatures, as a snapshot or an export has them.
+
+    Raises
+    ------
+    InvalidState
+        If they are no times by key.
+    """
+    times = mapping_in("signed_at", value)
+    return {text_in("a key", key): whole_in(key, times[key], 1, LATEST) for key in times}
+
+
 class PoolTable(Pools):
     """The pools of a shard, and everything that an operation can do to them."""
 
@@ -48,6 +62,8 @@ class PoolTable(Pools):
         super().__init__(memory_bytes, retiring)
         self.applied: dict[str, str] = {}
         """Fingerprints of the configuration file's pools when they were last applied."""
+        self.signed_at: dict[str, int] = {}
+        """By the name of a key: the `signed_at` of its last signature that counted."""
         self.restoring = False
         """Whether a restore is applying operations of the journal."""
 

@@ -87,6 +87,10 @@ def place_pools(content: StateFile, settings: ShardSettings, name: str) -> list[
         for pool, fingerprint in origin.applied.items():
             home = _home(pool, origin.partition, settings)
             shards[home].table.applied[pool] = fingerprint
+        for shard in shards:  # a pool may come from any partition
+            last = shard.table.signed_at
+            for key, signed_at in origin.signed_at.items():
+                last[key] = max(signed_at, last.get(key, 0))
     return shards
 
 
@@ -145,7 +149,8 @@ def _write(
     decisive: list[Outgoing] = []
     for shard in shards:
         table = shard.table
-        shard.adopt(_BEFORE, checksum, 0, table.clock, nothing_read, table.applied, 0)
+        known = table.applied, table.signed_at
+        shard.adopt(_BEFORE, checksum, 0, table.clock, nothing_read, *known, 0)
         standings = _standings(shard)
         snapshots = Snapshots(shard, 1, chunk_bytes)
         partitions = shard.settings.partitions

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from io import BufferedIOBase
 from typing import Any, ClassVar, Final
@@ -22,6 +22,7 @@ from fair_allocator.core.expecting import list_in, mapping_in, text_in, whole_in
 from fair_allocator.errors import ConfigurationError, FairAllocatorError, InvalidState
 from fair_allocator.events.wire import to_json
 from fair_allocator.shard import Shard
+from fair_allocator.shard.table import signed_at_in
 from fair_allocator.text import to_bytes, to_text
 
 FORMAT: Final = "fair-allocator pools"
@@ -48,11 +49,14 @@ class Origin:
     applied
         The fingerprints (hashes) of the configuration file's pools as they were last applied, by
         pool.
+    signed_at
+        The times of the last signatures, by key. An older export has none.
     """
 
     partition: int
     clock: int
     applied: dict[str, str]
+    signed_at: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,8 @@ def write(shards: Iterable[Shard]) -> Iterator[bytes]:
     origins, lines = [], []
     for shard in shards:
         table = shard.table
-        origins.append(asdict(Origin(shard.partition, table.clock, table.applied)))
+        origin = Origin(shard.partition, table.clock, table.applied, table.signed_at)
+        origins.append(asdict(origin))
         lines += [
             b'{"partition":%d,"pool":%s}\n' % (shard.partition, table.dump([name]))
             for name in sorted(table)
@@ -187,6 +192,7 @@ def _read_origin(data: Any) -> Origin:
     for pool, fingerprint in mapping_in("applied", origin.applied).items():
         text_in("applied", pool)
         text_in("applied", fingerprint)
+    signed_at_in(origin.signed_at)
     return origin
 
 

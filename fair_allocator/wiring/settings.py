@@ -35,6 +35,7 @@ def shard_settings(configuration: Configuration, partitions: int) -> ShardSettin
         standing_every=configuration.audit.epochs_every_requests,
         template=None if template is None else _plain(template),
         split=configuration.splits.parts,
+        senders=configuration.senders,
         template_fingerprint="" if template is None else fingerprint(template),
     )
 
@@ -47,7 +48,8 @@ def service_settings(
     Raises
     ------
     ConfigurationError
-        If two settings contradict each other, although each is valid alone.
+        If two settings contradict each other, although each is valid alone; or if signatures
+        cannot be checked.
     """
     service, snapshots = configuration.service, configuration.snapshots
     if service.stuck_seconds <= service.poll_seconds:
@@ -57,6 +59,8 @@ def service_settings(
             "would count as stuck"
         )
     backend_of(configuration).check(configuration)
+    if (senders := configuration.senders) is not None:
+        senders.load()
     return ServiceSettings(
         shard=shard_settings(configuration, partitions),
         pools={

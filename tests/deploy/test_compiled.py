@@ -42,6 +42,7 @@ SHARD: Final = (
     "tests/unit/test_replay.py",
     "tests/unit/test_shard.py",
     "tests/unit/test_shard_records.py",
+    "tests/unit/test_signed_controls.py",
 )
 
 FAIRNESS: Final = (

@@ -13,6 +13,7 @@ from fair_allocator.config import ApiSection, Configuration, LogSection, PoolCon
 from fair_allocator.front.front import Front
 from fair_allocator.log.base import LogClient
 from fair_allocator.service import Service
+from fair_allocator.signing import Signer
 from fair_allocator.web.access import Access
 from fair_allocator.web.application import Application
 from fair_allocator.web.bounds import Bounds
@@ -58,9 +59,16 @@ class Site:
     The API is in the service's own process, as in `run`, or it stands for a `gateway`.
     """
 
-    def __init__(self, configuration: Configuration, folder: ExitStack, gateway: bool) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        folder: ExitStack,
+        gateway: bool,
+        signer: Signer | None = None,
+    ) -> None:
         self.configuration = configuration
         self.gateway = gateway
+        self._signer = signer
         self.log = open_log(configuration)
         self._undo = folder
         self._service: tuple[Service, threading.Thread] | None = None
@@ -91,7 +99,7 @@ class Site:
         """Start an API, and return it with a client that has every right."""
         access = Access(Tokens([Token.of("all", Right, SECRET)]))
         intake = None if self.gateway else self.log.intake
-        front = Front(self.configuration, self.open_client, access, intake)
+        front = Front(self.configuration, self.open_client, access, intake, self._signer)
         app = Application([front.part], access, Bounds())
         server = self._undo.enter_context(Server(listen("127.0.0.1", 0), app).running())
         awaited(lambda: not front.away, "the API's start")

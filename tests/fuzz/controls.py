@@ -9,11 +9,14 @@ from fair_allocator.audit.replay import replay
 from fair_allocator.shard.hosted import HostedPool
 from tests.fuzz.corpus import corpus, mutated
 from tests.fuzz.events import ACTIONS, ARMS, CONFIGURED
-from tests.support.served import Served, houses
+from tests.support.senders import senders, signer
+from tests.support.served import START, Served, houses
 
 BATCH: Final = 20
 LIFE: Final = 200
 """Controls to one log; then it is audited, and the next begins."""
+
+SENDERS: Final = ("alice", "bert")
 
 NUMBERS: Final[list[Any]] = [
     *(0, 1, -1, 2, 3, 2**31, 2**53 + 1, 2**63 - 1, 2**63, 2**64, 10**30, 10**300),
@@ -47,12 +50,21 @@ def play_controls(seed: int, inputs: int) -> Counter[str]:
     kept = corpus("controls")
     for begin in range(0, inputs, LIFE):
         with houses() as build:
-            served: Served = build(CONFIGURED, waiting_per_pool=10, pending_per_pool=30)
+            served: Served = build(
+                CONFIGURED, waiting_per_pool=10, pending_per_pool=30, senders=senders(*SENDERS)
+            )
             first = kept if begin == 0 else []
             values = first + [_control(rng, kept) for _ in range(min(LIFE, inputs - begin))]
             for number in range(0, len(values), BATCH):
-                _turn(served, values[number : number + BATCH], number)
+                some = values[number : number + BATCH]
+                now = START / 1000 + served.now
+                signed = [
+                    _signed(value, served, now + place / 1000, rng)
+                    for place, value in enumerate(some)
+                ]
+                _turn(served, signed, number)
             _check(served)
+            _check_senders(served)
             outcomes += Counter(
                 letter.reason.value for letter in served.letters() if letter.topic == "controls"
             )
@@ -84,6 +96,40 @@ def _check(served: Served) -> None:
     }
     result = replay(served.client, served.settings.shard, pools)
     assert result.ok, result.difference
+
+
+def _signed(value: bytes, served: Served, now: float, rng: Random) -> bytes:
+    """Return a control, now and then signed, and then perhaps damaged or a copy of another one."""
+    if rng.random() < 0.7:
+        return value
+    name, key = rng.choice(SENDERS), rng.choice(SENDERS)
+    try:
+        fields = {**json.loads(value), "by": name}
+        control = signer(name, lambda: now, key=key).sign(fields)
+    except (ValueError, TypeError, RecursionError):
+        return value
+    control["signed_at"] += rng.choice((0, 0, 0, 1, -5))
+    sent = served.client.end_offset("controls", 0)
+    if sent and rng.random() < 0.2:
+        offset = rng.randrange(sent)
+        (copy,) = served.client.read("controls", 0, offset, offset + 1)
+        return copy.value or b""
+    return json.dumps(control).encode()
+
+
+def _check_senders(served: Served) -> None:
+    """Whose control is verified signed it, and no signature counts twice."""
+    check, seen = senders(*SENDERS), set()
+    for offset, by in {
+        (event["folded"]["controls"] - 1, event["by"])
+        for event in served.out()
+        if event.get("verified")
+    }:
+        (record,) = served.client.read("controls", 0, offset, offset + 1)
+        control = json.loads(record.value or b"")
+        assert check.signer_of(control, record.timestamp) == by == control["by"]
+        assert control["signature"] not in seen
+        seen.add(control["signature"])
 
 
 def _key(value: bytes) -> bytes:

@@ -32,7 +32,7 @@ def test_a_damaged_journal_with_a_chain_that_fits_ends_in_a_clear_error(seed: in
 @pytest.mark.parametrize("seed", range(2))
 def test_whatever_a_control_says_the_state_is_served_and_can_be_restored(seed: int) -> None:
     outcomes = play_controls(seed, 2_000)
-    assert {"obeyed", "refused", "bad-event", "not-json"} <= set(outcomes)
+    assert {"obeyed", "refused", "bad-event", "not-json", "not-signed"} <= set(outcomes)
     assert outcomes["obeyed"] > 40
 
 

@@ -93,6 +93,8 @@ _POSSIBLE: dict[str, dict[str, Check]] = {
     "rewards": {"arm": _is_name},
     "controls": {
         "by": _is_name,
+        "signed_at": lambda value: _is_count(value) and value <= 2**53,
+        "signature": _is_name,
         "arms": _are_arms,
         "tolerance": _is_share,
         "rule": lambda value: value in _CHOICES,

@@ -300,7 +300,7 @@ def test_nothing_is_said_to_be_served_before_the_log_is_open(tmp_path: Path) -> 
 
 def test_many_controls_of_a_commit_do_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "fair_allocator")
-    announcer, tally = Announcer(), Tally(controls=[("pause", "tasks", "ann")] * 5_000)
+    announcer, tally = Announcer(), Tally(controls=[("pause", "tasks", "ann", False)] * 5_000)
     announcer.announce(tally)
     assert len(caplog.messages) == 11
     assert caplog.messages[0] == "pool 'tasks' was paused by a control, by 'ann'"
