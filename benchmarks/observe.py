@@ -130,8 +130,10 @@ class Timed(Observer):
     reporting = 0.0
 
     def _publish(self, *args: Any) -> None:
+        before = self._view.number
         super()._publish(*args)
-        self.reporting += self.spent
+        if self._view.number > before:  # otherwise this view is not finished yet
+            self.reporting += self.spent
 
 
 @contextmanager
