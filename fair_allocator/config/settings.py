@@ -234,7 +234,7 @@ class Configuration(Section):
     service: ServiceSection = ServiceSection()
     """How much the service does at once, and how long it waits."""
     snapshots: SnapshotSection = SnapshotSection()
-    """How often the service writes the whole state of a shard, and in what pieces."""
+    """How often the service writes the whole state of a shard, and how large the pieces are."""
     limits: LimitsSection = LimitsSection()
     """Limits on memory and on inputs, see docs/security.md."""
     audit: AuditSection = AuditSection()
@@ -244,7 +244,7 @@ class Configuration(Section):
     api: ApiSection = ApiSection()
     """What the HTTP API allows, see docs/http.md."""
     controls: ControlsSection = ControlsSection()
-    """Whose controls are known to be theirs, see docs/security.md."""
+    """Who may sign controls, and whether a control needs a signature, see docs/security.md."""
     metrics: MetricsSection = MetricsSection()
     """How many series of metrics there may be, see docs/operations.md."""
     pools: dict[Name, PoolConfiguration] = Field(default={})
