@@ -30,7 +30,7 @@ class Setting(NamedTuple):
     description: str
 
     def beside(self, place: KeyPath) -> KeyPath:
-        """Return the place of this setting; for a setting of pools, in the pool of `place`."""
+        """Return the place of this setting, with the pool of `place` if both are settings of pools."""
         if self.place[0] == place[0] == "pools":
             return ("pools", place[1], self.place[2])
         return self.place

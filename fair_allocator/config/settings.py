@@ -244,7 +244,7 @@ class Configuration(Section):
     api: ApiSection = ApiSection()
     """What the HTTP API allows, see docs/http.md."""
     controls: ControlsSection = ControlsSection()
-    """Whose controls are known to be theirs, see docs/security.md."""
+    """The keys of those who sign controls, and which controls count, see docs/security.md."""
     metrics: MetricsSection = MetricsSection()
     """How many series of metrics there may be, see docs/operations.md."""
     pools: dict[Name, PoolConfiguration] = Field(default={})

@@ -41,7 +41,8 @@ class TFairUCB(UCB1):
     Parameters
     ----------
     horizon
-        The number of rounds T. If the arms need more than T pulls, a new pool is refused.
+        The number of rounds T. Each arm needs `max(1, floor(quota * T))` pulls. If the arms
+        together need more than T pulls, a new pool is refused.
     """
 
     name: ClassVar[str] = "t-fair-ucb"
