@@ -36,7 +36,10 @@ PRICE_RUNS: Final = 20
 """How many runs to simulate for the price of a quota, as many as for the paper's figures."""
 
 HEAD_START_SECONDS: Final = 0.5
-"""How long the service's loop runs alone at a start. Loading the server then would slow it down."""
+"""How long the service's loop runs alone at a start.
+
+Loading the server during this time would slow down the loop.
+"""
 
 
 def access_of(settings: ObserveSection) -> "Access":

@@ -143,7 +143,10 @@ class Books:
                     self._blame(sentence, new.round, arm)
 
     def _check_bound(self, new: Statement, before: int | None) -> None:
-        """Check the bound. It may be above the tolerance only while an earlier bound comes down."""
+        """Check the bound.
+
+        The bound may be above the tolerance only if the bound in force before it was not lower.
+        """
         bound, tolerance = new.terms.bound, new.terms.tolerance
         if bound is None:
             return

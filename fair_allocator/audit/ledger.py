@@ -1,14 +1,14 @@
 """What every arm of a pool was entitled to and what it got, in exact integers.
 
 Between two changes, an arm's entitlement is a straight line over the arm's own clock. So the ledger
-knows in advance when the arm will be short by more than the bound, if it gets no pull before. A
-heap has this time for every arm with a quota. After a pull, or a slot that the arm misses, this
-time can only be later. So the ledger leaves the heap as it is, and checks the arm when its old time
-comes. That is at most one check per pull. If an arm gets no more pulls, the ledger finds it in
-exactly the round in which it falls short.
+knows in advance when the arm will be *too short*, which means short by more than the bound, if it
+gets no pull before. A heap has this time for every arm with a quota. A pull, or a slot that the arm
+misses, can only move this time to a later one. So the ledger leaves the heap as it is, and checks
+the arm when the time in the heap comes. That is at most one check per pull. If an arm gets no more
+pulls, the ledger finds it in exactly the round after which it is too short.
 
-If a request names an arm, the arm's own clock runs ahead of the pool's clock. Such an arm is
-checked at once, and gets a new entry in the heap before the pool's clock moves next.
+If a request names an arm, the arm's own clock runs ahead of the pool's clock. The ledger checks
+such an arm at once, and adds a new entry for it to the heap before the pool's clock moves again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -207,7 +207,7 @@ class Ledger:
         return found
 
     def _beyond_bank(self, played: Played) -> list[Found]:
-        """Find forced pulls that left their arm further ahead than the bank allows.
+        """Find forced pulls after which an arm had more pulls beyond its entitlement than the bank.
 
         A forced pull counts in full. So an arm with too many of them could later go without a pull
         for too long. A forced pull may exceed the bank only if the arm was served early, to free
@@ -230,7 +230,7 @@ class Ledger:
         return found
 
     def _backlog(self, played: Played) -> Fraction:
-        """Return what stays owed, whichever arms this request serves; O(k).
+        """Return how many pulls stay owed after a request, whichever arms it serves; O(k).
 
         Call this after `_accrue`.
         """
@@ -301,7 +301,11 @@ class Ledger:
         return all(line.away is None for line in self.lines.values())
 
     def forgives(self, bank: int | None) -> bool:
-        """Tell whether a new bank is smaller, so that arms too far ahead have to be adjusted."""
+        """Tell whether a new bank is smaller than the bank in force.
+
+        The ledger then raises the entitlement of each arm whose pulls exceed it by more than the
+        new bank.
+        """
         return bank is not None and (self.bank is None or bank < self.bank)
 
     def _drop(self, name: str) -> None:
@@ -336,9 +340,10 @@ class Ledger:
     def loosen_caps(self) -> None:
         """Accept that a change may have raised the allowance of caps without a record of it.
 
-        Suppose that every arm has a cap, and that the caps together allow fewer pulls than there
-        were. Then no arm would be below its cap. So a change raises each allowance to the arm's
-        pulls. A record that names only some arms does not show this for the others.
+        Suppose that every arm has a cap, and that the caps together allow fewer pulls than the arms
+        already have. Then no arm would be below its cap. So a change raises each allowance to the
+        arm's pulls. If the record of the change names only some arms, it does not show the raised
+        allowances of the other arms.
         """
         if not self._capped or len(self._capped) < len(self.lines):
             return
@@ -350,7 +355,10 @@ class Ledger:
                     line.cap.spare = max(line.cap.spare, Fraction(lacking))
 
     def _file(self, line: Line) -> None:
-        """Add an arm to the heap under its time, unless the arm has an earlier entry."""
+        """Add an arm to the heap under its time `due`.
+
+        If the arm has an entry with the same time or an earlier one, do nothing.
+        """
         due = line.due
         if due is not None and line.away is None and (line.filed is None or due < line.filed):
             line.filed = due
@@ -361,7 +369,10 @@ class Ledger:
         self._file(line)
 
     def _file_ahead(self) -> None:
-        """Add the arms whose clocks ran ahead to the heap, before the pool's clock moves."""
+        """Put the arms whose own clocks are ahead of the pool's clock into the heap.
+
+        Call this before the pool's clock moves.
+        """
         if self._ahead:
             for line in self._ahead.values():
                 self._file(line)

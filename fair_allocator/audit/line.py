@@ -50,9 +50,11 @@ class Line:
     Attributes
     ----------
     last
-        When the arm was last pulled, or when its quota or the bank came into force.
+        When the arm was last pulled, or when its quota or the bank came into force, whichever was
+        later.
     due
-        The time before which the arm cannot be too short; None if it never can be.
+        The time before which the arm cannot be short by more than the bound; None if it never can
+        be.
     filed
         The time of the arm's valid entry in the ledger's heap. Other entries are ignored.
     away
@@ -137,7 +139,10 @@ class Line:
     # -- changes ------------------------------------------------------------------------------
 
     def miss(self, slots: int) -> None:
-        """Note that the arm missed slots of the pool's clock, or ran ahead of it if below 0."""
+        """Note that the arm missed slots of the pool's clock.
+
+        A negative number means that the arm's clock ran ahead of the pool's clock by so many slots.
+        """
         self.since += slots
         self.last += slots
         if self.due is not None:
@@ -148,19 +153,19 @@ class Line:
         self.away = clock
 
     def come_back(self, clock: int) -> None:
-        """Restart the arm's clock."""
+        """Let the arm's clock go on from where it stopped."""
         if self.away is not None:
             self.miss(clock - self.away)
             self.away = None
 
     def limit(self, slots: int) -> None:
-        """Correct the entitlement after a request with several slots: it adds at most one pull."""
+        """Correct the entitlement: a request with several slots adds at most one pull to it."""
         excess = self.slope * slots - self.unit
         if excess > 0:
             self.value -= excess
 
     def limit_cap(self, slots: int) -> None:
-        """Correct the cap's allowance after a request with several slots: it adds at most 1."""
+        """Correct the cap's allowance: a request with several slots adds at most one pull to it."""
         if self.cap is not None:
             excess = self.cap.slope * slots - self.cap.unit
             if excess > 0:

@@ -4,11 +4,12 @@ After an offence the audit goes on with what the log says, so that it counts eac
 
 With a bank in force, an arm gets more than ``x - 1 - bound - bank`` pulls in every stretch in which
 it is entitled to x. The audit need not look at stretches for this, because the ledger keeps every
-arm at most `bank` pulls ahead. When a pull by the learner would leave an arm further ahead, the
-ledger raises the arm's entitlement. So an arm that gets too little in some stretch is short in the
-ledger. A forced pull counts in full. If it leaves its arm further ahead than the bank, this is an
-offence, unless the arm was served early because of a large debt to absent arms. The audit computes
-this debt exactly. The allocator rounds it up, so the comparison allows 2^-64 of a pull.
+arm at most `bank` pulls ahead of its entitlement. When a pull by the learner would leave an arm
+further ahead than this, the ledger raises the arm's entitlement. So an arm that gets too little in
+some stretch is short in the ledger. A forced pull counts in full. If it leaves its arm further
+ahead than the bank, this is an offence, unless the arm was served early because of a large debt to
+absent arms. The audit computes this debt exactly. The allocator rounds it up, so the comparison
+allows a difference of 2^-64 of a pull.
 """
 
 from collections.abc import Callable, Iterable

@@ -9,7 +9,7 @@ Some inputs were refused. If an input was refused before it reached a pool, it c
 the replay skips it. Such a refusal may depend on limits or on the time of day, so the replay could
 not repeat it. If a pool refused a request, the replay folds the request. The published records do
 not say in which order refused requests and rewards were folded. So the replay folds them in the
-order of their timestamps, as a poll returns them.
+order of their timestamps, which is also the order in which a poll returns them.
 
 The replay checks no signatures, because keys come and go. The records say whose signatures counted.
 

@@ -23,7 +23,10 @@ from fair_allocator.text import Part
 
 
 class Owed(NamedTuple):
-    """The most that a part owed an arm, and the most that it may owe, or None without a promise."""
+    """The most that a part owed an arm, and the most that the part may owe it.
+
+    The second figure is None if nothing is promised.
+    """
 
     most: Fraction
     allowed: Fraction | None
@@ -49,8 +52,9 @@ class SplitRow:
     rounds
         The number of rounds of all parts.
     worst, tolerated, arm
-        The largest joint shortfall in any order of the parts, or the one that exceeds its bound
-        most; its bound, which is None if nothing is promised; and its arm.
+        `worst` is the joint shortfall that exceeds its bound most or, if none exceeds its bound,
+        the largest joint shortfall. Every joint shortfall is for the worst order of the parts.
+        `tolerated` is the bound of `worst`, None if nothing is promised; `arm` is its arm.
     broken
         The arms whose joint shortfall exceeds its bound.
     """

@@ -94,7 +94,7 @@ def _read(client: LogClient, settings: ShardSettings, partitions: range) -> Iter
 def _find(
     client: LogClient, settings: ShardSettings, partitions: range, name: str
 ) -> tuple[Shard, HostedPool]:
-    """Find a pool: first on the partition that its name belongs on, then on the others."""
+    """Find a pool: first on the partition to which its name belongs, then on the others."""
     home = partition_for(to_bytes(name), settings.partitions, settings.partitioner)
     likely = range(0) if home not in partitions or home is None else range(home, home + 1)
     for some in (likely, partitions):

@@ -93,8 +93,8 @@ class _Share(NamedTuple):
 def split(name: str, parts: Sequence[HostedPool]) -> dict[str, Any]:
     """Return the sums over the parts of a split pool.
 
-    The parts were read one after the other, not at the same moment. What the arms may be owed is
-    right even so.
+    The parts were read one after the other, not at the same moment. The bounds on
+    what the arms may be owed are right even so.
     """
     shares: dict[str, list[_Share]] = {}
     for hosted in parts:

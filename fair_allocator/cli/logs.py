@@ -30,7 +30,7 @@ def set_level(level: str) -> None:
 
 
 def _is_no_clients(record: logging.LogRecord) -> bool:
-    """Tell whether to keep a log line: not if it comes from a Kafka client, unless it is critical.
+    """Tell whether to keep a log line. Of the lines of a Kafka client, keep only critical ones.
 
     The clients log problems that they recover from. Other problems reach us as exceptions.
     """

@@ -125,7 +125,8 @@ def _is_ignored(number: signal.Signals) -> bool:
 def _heard(_number: int, _frame: object) -> None:
     """Do nothing.
 
-    Only with a handler does Python write the signal to the pipe that the thread reads.
+    The thread reads signals from a pipe. Python writes a signal to this pipe only if the signal has
+    a handler.
     """
 
 

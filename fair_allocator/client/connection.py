@@ -15,12 +15,13 @@ DEFAULT_URL: Final = "http://127.0.0.1:9464"
 """Where `fair-allocator run` listens by default."""
 
 SILENT_SECONDS: Final = 60.0
-"""A stream without a byte for so long is dead, because the server sends comments more often."""
+"""After so many seconds without a byte, a stream is dead: the server sends comments more often."""
 
 IDLE_SECONDS: Final = 3.0
 """How long to keep an idle connection.
 
-The server keeps it longer, so no call is sent on a closing one.
+The server keeps an idle connection longer than the client does. So no call is sent on a connection
+that the server is closing.
 """
 
 _NEVER_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)

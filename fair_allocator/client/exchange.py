@@ -107,7 +107,7 @@ class Retries:
     def pause(self, attempt: int, outcome: Reply | Failure) -> float | None:
         """Return the seconds until the next attempt; None if there is none.
 
-        The first attempt is 0.
+        The first attempt has the number 0.
         """
         asked = outcome.retry_after if isinstance(outcome, Reply) else None
         if attempt >= self.times or (asked or 0.0) > LONGEST_RETRY_AFTER:

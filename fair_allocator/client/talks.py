@@ -124,7 +124,7 @@ def decline(event: Decline, retries: Retries) -> Talk[Recorded]:
 
 
 def control(pool: str, action: str, fields: Mapping[str, Any], retries: Retries) -> Talk[Recorded]:
-    """Send a control. Never retry `remove`, because the pool may exist again by then."""
+    """Send a control. Never retry `remove`: a retry could remove a new pool of the same name."""
     body = {"action": action, **fields}
     return _record(pool, "controls", body, retries, action != "remove")
 

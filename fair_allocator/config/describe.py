@@ -48,7 +48,7 @@ def reference() -> str:
 
 
 def _linked(text: str) -> str:
-    """Make links of the pages that a text names."""
+    """Turn the names of pages in a text into links."""
     return re.sub(r"\bdocs/(\w+\.md)", r"[\1](\1)", text)
 
 
@@ -96,12 +96,13 @@ class PoolGuarantee:
     promised
         The sum of the quotas. The learner alone decides about the rest, up to 1.
     cost
-        What a round costs the learner, for k arms.
+        The running time of one round of the learner, for k arms, such as "O(log k)".
     requests
-        "plain" or "any": whether requests may name arms and slots.
+        "any" if requests may name arms and slots, otherwise "plain".
     bank, window
-        How many pulls in advance count. In any period in which an arm is entitled to x pulls, it
-        gets more than ``x - 1 - window``. None if nothing is promised.
+        `bank` is how many pulls of an arm count in advance, None for any number. In any period in
+        which an arm is entitled to x pulls, it gets more than ``x - 1 - window`` pulls. A `window`
+        of None means that no number is promised for a period.
     longest_gap
         How many slots in a row an arm of the smallest quota can go without a pull; None: any
         number.

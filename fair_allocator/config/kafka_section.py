@@ -36,7 +36,7 @@ class KafkaSection(Section):
     request_seconds: Annotated[float, Field(ge=1)] = _KAFKA.request_seconds
     """How many seconds the service waits for an answer of a broker."""
     rebalance_seconds: Annotated[float, Field(ge=1)] = _KAFKA.rebalance_seconds
-    """How long the group waits while an instance restores; must exceed `session_seconds`."""
+    """How many seconds the group waits while an instance restores; more than `session_seconds`."""
     replication: Annotated[int, Field(ge=-1)] = -1
     """How many copies of every topic `topics --create` makes; -1: the cluster's default."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"

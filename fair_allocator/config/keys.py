@@ -30,7 +30,10 @@ class Setting(NamedTuple):
     description: str
 
     def beside(self, place: KeyPath) -> KeyPath:
-        """Return the place of this setting; for a setting of pools, in the pool of `place`."""
+        """Return the place of this setting.
+
+        If this setting and `place` both belong to a pool, it is the place in the pool of `place`.
+        """
         if self.place[0] == place[0] == "pools":
             return ("pools", place[1], self.place[2])
         return self.place

@@ -115,7 +115,7 @@ class PoolConfiguration(PoolSettings):
 
 
 def fingerprint(pool: PoolConfiguration) -> str:
-    """Return a hash of a pool's meaning; it does not depend on notation or order."""
+    """Return a hash of a pool's settings that does not depend on their notation or order."""
     learner = {"name": pool.learner} if isinstance(pool.learner, str) else pool.learner
     content = pool.model_dump(mode="json", exclude_defaults=True) | {
         "arms": {arm: str(parse_quota(quota, arm)) for arm, quota in pool.arms.items()},

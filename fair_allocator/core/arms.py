@@ -293,7 +293,7 @@ class Arms:
         self.away[arm] = clock - self.missed[arm]
 
     def join_clock(self, arm: int, clock: int) -> None:
-        """Restart the arm's own clock where it stopped."""
+        """Let the arm's own clock go on from where it stopped."""
         self.own_missed()[arm] = clock - self.away.pop(arm)
 
     def align(self, clock: int) -> None:

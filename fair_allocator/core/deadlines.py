@@ -79,7 +79,7 @@ class Deadlines:
             self._add(arm)
 
     def come_back(self, arm: int, clock: int) -> None:
-        """Restart the clock of an arm that returns."""
+        """Let the clock of an arm that returns go on from where it stopped."""
         self._remove(arm)
         self._arms.join_clock(arm, clock)
         self._look_again(arm, clock)

@@ -177,7 +177,7 @@ class Fairness:
         self._served_by(clock).leave(arm, clock)
 
     def come_back(self, arm: int, clock: int) -> None:
-        """Restart the clock of an arm that comes back."""
+        """Let the clock of an arm that comes back go on from where it stopped."""
         self._served_by(clock).come_back(arm, clock)
 
     def _served_by(self, clock: int) -> General:
@@ -334,7 +334,8 @@ class Fairness:
         if self.bank is not None and self.bank != bank:
             raised = {arm for arm in range(len(arms)) if arms.forgive(arm, clock, self.bank)}
             for arm in range(len(arms)):
-                arms.last[arm] = arms.own(arm, clock)  # the new bank limits only waits from now on
+                # The new bank limits only the part of a wait that comes from now on.
+                arms.last[arm] = arms.own(arm, clock)
             admitted += sorted(raised.difference(admitted))
         if admitted or (bound, rule, bank) != (self.bound, self.rule, self.bank):
             self._renew()

@@ -256,7 +256,10 @@ class Pool(Decisions):
         return _still(most, quotas) or None if isinstance(most, dict) else most
 
     def _settle_everybody(self) -> None:
-        """Tell the learner which arms are away, and stop or restart the arms' own clocks."""
+        """Tell the learner which arms are away. Stop the own clocks of arms that went away.
+
+        The own clocks of arms that came back go on from where they stopped.
+        """
         presence = self._presence
         if presence is None:
             return

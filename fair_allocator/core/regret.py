@@ -24,8 +24,8 @@ from fair_allocator.core.pool import Pool
 Real = int | float | Fraction
 
 _FEW = 1.0 + pi**2 / 3.0
-"""The expected number of pulls that UCB1 gives an arm after it has enough pulls to see it is
-worse."""
+"""How many further pulls UCB1 is expected to give an arm that is worse than the best one, once the
+arm has had enough pulls to show this."""
 
 
 class RegretEstimate(NamedTuple):

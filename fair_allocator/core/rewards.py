@@ -185,7 +185,10 @@ class Rewards(Figures):
         return self._requests.waiting()
 
     def _settle_presence(self, arm: int) -> None:
-        """Stop an arm's own clock if the arm is away now; restart it if the arm is back."""
+        """Stop an arm's own clock if the arm is away now.
+
+        If the arm is back, its own clock goes on from where it stopped.
+        """
         presence = self._presence
         if presence is None:
             return

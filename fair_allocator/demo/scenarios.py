@@ -92,8 +92,8 @@ def wireless(seed: int, requests: int) -> World:
     """Return a world of users in a cell; a block carries data at the current rate of the channel.
 
     Channels have Rayleigh fading, independent in every slot: the power is the mean signal-to-noise
-    ratio (the skill, in dB) times an exponential. The rate is Shannon's, as a part of the radio's
-    maximum of 8 bit/s/Hz. Sometimes a user is in the shadow, and cannot be reached.
+    ratio (the skill, in dB) times an exponential random number. The rate is Shannon's, divided by
+    the radio's maximum of 8 bit/s/Hz. Sometimes a user is in the shadow, and cannot be reached.
     """
     random = Random(f"wireless {seed}")
 

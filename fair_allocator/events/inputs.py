@@ -28,13 +28,19 @@ MOST_TAGS: Final = 100
 """How many tags an arm may have."""
 
 MOST_COMPARED: Final = 20
-"""How many unknown fields of one event to compare with ours. Each takes about 20 microseconds."""
+"""How many unknown fields of one event are checked for misspelt names of our fields.
+
+Each check takes about 20 microseconds.
+"""
 
 LONGEST_COMPARED: Final = 40
-"""Unknown fields with more characters are not compared with ours, which have at most 14."""
+"""The most characters of an unknown field that is checked for a misspelt name of our fields.
+
+The names of our fields have at most 14 characters.
+"""
 
 LATEST: Final = 2**53
-"""The latest time of a signature. Every program can read a number up to this exactly."""
+"""The latest time of a signature. Every program can read numbers up to this one exactly."""
 
 _NAMED: Final = Field(min_length=1, max_length=MOST_NAMED, fail_fast=True)
 
@@ -111,7 +117,7 @@ class PoolSettings(Event):
     requests: Literal["plain", "any"] | None = None
     """Whether requests may name arms and slots, and arms may sleep."""
     bank: Count | None = None
-    """By how many pulls the learner can put an arm ahead.
+    """By how many pulls the learner can put an arm ahead of its entitlement.
 
     With a bank, every arm's waits are bounded.
     """
@@ -148,7 +154,7 @@ class ControlInput(Input):
     signed_at: Annotated[int, Field(ge=1, le=LATEST)] | None = None
     """The time of the signature, in microseconds since 1970.
 
-    It must be later than in the key's last control.
+    It must be later than the time of the last signature with the same key.
     """
     signature: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """The sender's Ed25519 signature in base64, see docs/security.md."""

@@ -82,7 +82,7 @@ class AssignmentEvent(_Published):
     eligible: tuple[Name, ...] | None = None
     """The present arms that could take the request.
 
-    Given only if they are fewer than the other arms.
+    Given only if they are at most half of the present arms.
     """
     but: tuple[Name, ...] | None = None
     """The present arms that could not take the request.
@@ -91,7 +91,7 @@ class AssignmentEvent(_Published):
     """
     away: tuple[Name, ...] = ()
     back: tuple[Name, ...] = ()
-    """The arms that went `away` or came `back` after the pool's last record, before this one."""
+    """The arms that went `away` or came `back` between the pool's last record and this one."""
     request_offset: int | None = None
     """The offset of the request, if it was decided later than it was read.
 
@@ -182,9 +182,9 @@ class TickEvent(_Published):
     partition: int
     folded: Folded
     until: Folded | None = None
-    """If given, inputs below these offsets get the time `clock` if their timestamps are later.
+    """If given: inputs below these offsets get the time `clock` if their timestamps are after it.
 
-    Otherwise a producer whose clock is ahead could make the requests of other producers expire
+    Without this, a producer whose clock is ahead could make the requests of other producers expire
     early.
     """
 
@@ -295,7 +295,10 @@ class Refusal(StrEnum):
     NOT_SIGNED = "not-signed"
     """The control has no signature although it needs one, or its signature does not count."""
     FROM_THE_FUTURE = "from-the-future"
-    """The record's timestamp is further ahead than `limits.clock_skew_seconds` allows."""
+    """The record's timestamp is too far ahead of the service's clock.
+
+    The setting `limits.clock_skew_seconds` says how far it may be ahead.
+    """
 
 
 class DeadLetter(_Published):

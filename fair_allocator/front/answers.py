@@ -28,7 +28,8 @@ Waiter = Receipt | Finder
 class Answers:
     """Remembers the outcomes of the latest requests, and of those that clients wait for.
 
-    Besides the latter, it remembers at most `most` requests in at most `most_bytes`.
+    It remembers at most `most` requests in at most `most_bytes`, besides those that clients wait
+    for.
 
     Attributes
     ----------

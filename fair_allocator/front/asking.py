@@ -1,8 +1,8 @@
 """Turn a client's JSON into a record, or into a problem that names the wrong field.
 
 Events are checked in the same way as the service checks them. So a client learns at once if its
-event would become a dead letter. What only the service knows, such as the pools, only the service
-checks.
+event would become a dead letter. Some checks need what only the service knows, such as which
+pools exist. Only the service makes these checks.
 """
 
 import time

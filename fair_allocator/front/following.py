@@ -14,9 +14,9 @@ POLL_SECONDS: Final = 0.5
 """How long a poll waits. Stopping the thread takes at most this long."""
 
 CATCHING_UP_SECONDS: Final = 0.05
-"""How long a poll waits until the end as of the start is reached.
+"""How long a poll waits while some of the records that were there at the start are unread.
 
-This is short, because the last offsets before the end may have no records.
+This is short, because the last offsets before the end of an output may have no records.
 """
 
 MOST_RECORDS: Final = 1_000
@@ -67,8 +67,8 @@ class Following(LogThread):
         self._listeners = listeners
         self._look_back = look_back
         self._behind: dict[Place, int] = {}
-        """The partitions in which the follower has not yet reached the end as of the start, with
-        this end."""
+        """The outputs in which the follower has not yet read all records that were there at the
+        start, each with its end at that time."""
 
     # -- on its own thread --------------------------------------------------------------------
 

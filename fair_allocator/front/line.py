@@ -23,7 +23,7 @@ class Line(Protocol):
 
     @property
     def cannot_hear(self) -> str:
-        """Why the outputs cannot be read now, or not all of them yet; "" if they can."""
+        """Why some or all outputs cannot be read yet; "" if all of them can be read."""
 
     @property
     def is_alive(self) -> bool:

@@ -20,7 +20,8 @@ outcome does not need.
 RECORD_BYTES: Final = 600
 OUTCOME_BYTES: Final = 900
 ARM_BYTES: Final = 600
-"""About how many bytes a record takes besides its value, an outcome, and each of its arms."""
+"""About how many bytes each of these takes: a record without its value, an outcome without its
+arms, and an arm of an outcome."""
 
 
 class LogAway(Exception):

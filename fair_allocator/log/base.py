@@ -52,7 +52,10 @@ Headers = tuple[tuple[str, bytes], ...]
 """The headers of a record, in order: names and values. A name may come twice."""
 
 RECORD_BYTES: Final = 1_000_000
-"""Every log accepts records with a key and value of this many bytes. It may refuse larger ones."""
+"""Every log accepts a record whose key and value take at most this many bytes together.
+
+A log may refuse a larger record.
+"""
 
 HEADERS_BYTES: Final = 16_384
 """The most bytes that the headers of a written record may take: names (in UTF-8) and values."""
@@ -378,8 +381,8 @@ class Follower(Closable):
 
         The records of a place are in the order of offsets.
 
-        Return as soon as there is a record. If there is none, return an empty list after the time,
-        or earlier. As with `Log.poll`, no place starves.
+        Return as soon as there is a record. If there is none, return an empty list after
+        `timeout_seconds`, or earlier. As with `Log.poll`, no place starves.
 
         Raises
         ------

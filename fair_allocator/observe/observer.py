@@ -31,8 +31,8 @@ During a restore the loop makes no view; the caller gets the last one.
 
 PART_OF_A_STEP: Final = 0.1
 LEAST_SECONDS: Final = 0.005
-"""The part of the loop's time that a look at very many pools may take, and its least seconds in a
-step."""
+"""The part of the loop's time that a look at very many pools may take, and the seconds that it may
+always take in a step."""
 
 LOOK_SECONDS: Final = 3.0
 """After this time, a look is finished within one step."""

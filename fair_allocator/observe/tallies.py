@@ -18,7 +18,7 @@ LATENCIES: Final = (
 )
 """Upper bounds of the histograms, in seconds.
 
-The long ones are for the time after a service was down.
+The large bounds are for the time after the service was down.
 """
 
 COMMITS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

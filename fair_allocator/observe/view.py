@@ -202,7 +202,7 @@ class View:
     Attributes
     ----------
     number
-        Views are numbered from 1; 0 is before the first.
+        Views are numbered from 1. The number 0 means that no view was made yet.
     time
         When the copying of the pools began, in seconds since 1970; None before the first view.
     retired, stored, damaged

@@ -74,7 +74,7 @@ class Hosting:
     def state(self) -> dict[str, Any]:
         """Return the settings as plain data.
 
-        Settings that 0.1 did not have are left out if not set.
+        Settings that release 0.1 did not have are left out if they are not set.
         """
         state: dict[str, Any] = {
             "reward_timeout": self.reward_timeout,

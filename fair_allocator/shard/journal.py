@@ -57,7 +57,7 @@ class Entry:
     ----------
     seq, writer
         The number of the entry, from 1 on, and the number of its writer. After every restore, the
-        shard writes with a higher number.
+        shard writes with a higher writer number.
     clock
         The shard's time before the first operation.
     offsets

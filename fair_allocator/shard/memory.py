@@ -121,9 +121,9 @@ def easy_bytes(limit: int, record_bytes: int) -> int:
     """Return a number of bytes: while at most this many are taken, any one request has room.
 
     A pool has room for what is free of three quarters of the limit, minus what it already takes
-    (see `Memory.room`). The part that is not free is at most what all pools take together, and so
-    is what the pool takes. So while `Memory.taken` is at most the result, the shard need not
-    compute the room of a pool.
+    (see `Memory.room`). The part that is not free is at most what all pools take together. What the
+    pool takes is also at most that. So while `Memory.taken` is at most the result, the shard need
+    not compute the room of a pool.
     """
     return (limit - limit // 4 - most_bytes(record_bytes, MAX_SLOTS)) // 2
 

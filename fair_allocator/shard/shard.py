@@ -90,7 +90,7 @@ class Shard(Controlling):
                 self._outbox.dead_letter(record, refusal.reason, str(refusal))
 
     def hold_back(self, clock: int, until: Mapping[str, int]) -> None:
-        """Let inputs below these offsets count as of `clock` if their timestamps are later.
+        """Let inputs below these offsets with a timestamp after `clock` count as of `clock`.
 
         The shard publishes `clock` and the offsets, so that a replay uses the same times.
         """

@@ -82,8 +82,9 @@ class Senders:
     signed_only
         Whether to refuse controls without a signature.
     clock_skew
-        By how many milliseconds a signature may be newer than its record. A sender whose clock was
-        ahead by more would lock itself out: later signatures would count as old ones.
+        By how many milliseconds a signature may be newer than its record. Without this limit, a
+        sender whose clock was far ahead for some time would lock itself out: after the clock is set
+        right, its new signatures would count as older than the last one.
     """
 
     def __init__(
@@ -176,7 +177,7 @@ class Signer:
         self._last = 0
 
     def signed_for(self, user: str) -> str:
-        """Return the name of a sender for which this key signs, such as a user of a program."""
+        """Return the name under which this key signs for a user, such as "web/alice"."""
         return f"{self.name}{_OF}{user}"
 
     def sign(self, control: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 KEY_BYTES: Final = 32
-"""How long a public key is before it becomes a text."""
+"""How many bytes a public key has before it is written in base64."""
 
 
 def _library() -> ModuleType:

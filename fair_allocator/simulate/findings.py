@@ -8,8 +8,8 @@ from fair_allocator.simulate.figures import LFGS, Curve, Figure, Paper
 from fair_allocator.simulate.policies import COST, Instance
 
 _SURE: Final = 4.0
-"""A difference of more standard errors is not chance, which gives it at about 1 in 16,000
-points."""
+"""A difference of more standard errors than this counts as real: chance alone gives so large a
+difference at only about 1 in 16,000 points."""
 
 _COMPARABLE: Final = 2.0
 """Two curves are called comparable within this factor."""

@@ -54,7 +54,8 @@ def regret_bounds(instance: Instance, horizon: int, tolerances: Sequence[int]) -
 def misprinted_regret_bound(instance: Instance, horizon: int) -> float:
     """Return the bound of Theorem 4 for tolerance 0 as in the main text, where it is not valid.
 
-    Both sums are over the arms that are promised fewer pulls than UCB1 needs to tell them apart.
+    Both sums are over the arms that are promised fewer pulls than UCB1 needs to tell
+    these arms from the best one.
     """
     gaps = instance.gaps[instance.gaps > 0]
     promised = horizon * np.array([float(quota) for quota in instance.quotas])[instance.gaps > 0]

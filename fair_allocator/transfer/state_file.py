@@ -29,7 +29,10 @@ FORMAT: Final = "fair-allocator pools"
 VERSION: Final = 1
 
 _AHEAD_MS: Final = 3_600_000
-"""How far a partition's clock may be ahead of ours. A larger lead would end all timeouts."""
+"""By how many ms the clock of an exported partition may be ahead of this machine's clock.
+
+If it were much further ahead, all timeouts would end at once.
+"""
 
 
 class DamagedExport(FairAllocatorError):

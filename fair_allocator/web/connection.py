@@ -45,7 +45,7 @@ _LENGTHS: Final = (b"content-length", b"transfer-encoding")
 _MOST_COPIED: Final = 65_536
 """The longest body to copy into one buffer with its head.
 
-For a longer body, a second call takes less time.
+For a longer body, a second system call takes less time than copying the body.
 """
 
 
@@ -94,7 +94,7 @@ class Connection(HttpToolsProtocol):
         self._head_bytes = 0
         """Bytes received of a head that is not complete yet."""
         self._fields = self._fields_bytes = 0
-        """In the current head: the number of headers, and their bytes with the first line."""
+        """In the current head: the number of headers, and the bytes of first line and headers."""
         self._refusal: Problem | None = None
         """The problem because of which the parser was stopped; None if it was not."""
         self._handling: asyncio.Task[None] | None = None
@@ -305,7 +305,10 @@ class Connection(HttpToolsProtocol):
         self._crowd.move(self, phase)
 
     def expire(self) -> None:
-        """Answer 408 if the client is too slow with its request. Otherwise `Crowd` cuts it."""
+        """Answer 408 if the client was too slow to send the request that it has begun.
+
+        In any other phase do nothing; then the crowd cuts the connection.
+        """
         sent_something = self._head_bytes and self.phase is Phase.HEAD
         if sent_something or self.phase is Phase.BODY:
             self._refuse(Problem(408))

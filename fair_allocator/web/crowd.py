@@ -117,7 +117,7 @@ class Crowd:
         return False
 
     def _expire(self, member: Member) -> None:
-        """Let a connection answer its client that it was too slow. Cut it if it has no request."""
+        """Let a connection tell its client that the client was too slow; otherwise cut it."""
         phase = member.phase
         try:
             member.expire()

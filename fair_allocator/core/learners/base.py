@@ -1,9 +1,9 @@
 """The interface between a pool and its learner.
 
 A learner proposes arms for the slots that fairness leaves free. The pool tells the learner of every
-pull, whether the learner chose it or the fairness rule forced it. A learner reads the pool's counts
-in `Arms`, and stores only data that `Arms` does not have. Even if a learner is wrong, slow or
-malicious, every arm gets its guaranteed share.
+pull: of the pulls that the learner chose, and of those that the fairness rule forced. A learner
+reads the pool's counts in `Arms`, and stores only data that `Arms` does not have. Even if a learner
+is wrong, slow or malicious, every arm gets its guaranteed share.
 """
 
 from collections.abc import Mapping, Sequence

@@ -41,7 +41,7 @@ class TFairUCB(UCB1):
     Parameters
     ----------
     horizon
-        The number of rounds T. Each arm needs ``max(1, floor(quota * T))`` pulls. If all arms
+        The number of rounds T. Each arm needs `max(1, floor(quota * T))` pulls. If all arms
         together need more than T pulls, a new pool is refused.
     """
 

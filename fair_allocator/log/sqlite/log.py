@@ -38,8 +38,10 @@ CHECK_BYTES: Final = 64 * 2**20
 
 
 LOCKED_RECORDS: Final = 4_000
-"""The most records to decide in one transaction, during which other processes cannot append: about
-0.2 s."""
+"""The most records to decide in one transaction.
+
+Such a transaction takes about 0.2 s, during which other processes cannot append.
+"""
 
 
 class SqliteLog(Log):

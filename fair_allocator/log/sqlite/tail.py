@@ -69,7 +69,7 @@ class Tail:
             blocks = self._take(self._before(limit))
             left = deadline - time.monotonic()
             if blocks and was_rung is not None:
-                # If no bell rang, the records come from another process. Then look more often.
+                # If no bell rang, the records come from another process. Then the pauses are short.
                 self._pause = LONGEST_PAUSE if was_rung else SHORTEST_PAUSE
             if blocks or left <= 0:
                 return blocks

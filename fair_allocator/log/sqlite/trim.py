@@ -35,10 +35,10 @@ def cost(records: Iterable[Record | Outgoing]) -> int:
 class Trimmer:
     """Deletes records that need not be kept any longer, as part of the commits of a service.
 
-    Trimming has two steps. First a place (a topic in a partition) gets a later start, which hides
-    the records before it at once. Then the next commits delete the rows below the start, and SQLite
-    reuses their pages. An input is never trimmed beyond its committed position. The journal is
-    trimmed only up to the position that the service gives.
+    Trimming has two steps. First the start of a place (a topic in a partition) moves up, which
+    hides the records below it at once. Then the next commits delete the rows below the start, and
+    SQLite reuses their pages. An input is never trimmed beyond its committed position. The journal
+    is trimmed only up to the position that the service gives.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class Trimmer:
         self, topic: str, partition: int, start: int, rows: int, oldest_kept: int
     ) -> int:
         base = self._store.base(topic, partition)
-        # Only records before the first younger record can be deleted, so find that record.
+        # Only records before the first one that is too young can be deleted, so find that one.
         young = self._store.connection.execute(
             "SELECT id FROM records WHERE id >= ? AND id < ? AND timestamp >= ?"
             " ORDER BY id LIMIT 1",

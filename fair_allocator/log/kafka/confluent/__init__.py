@@ -48,14 +48,17 @@ REFRESH_SECONDS: Final = 1.0
 
 For an admin client, how long its knowledge of the leaders is valid.
 
-A writer also forgets the group's coordinator if it has not used it for three times as long. The
-cluster takes longer than that to give up a broker that died. So by then the writer has forgotten
-the dead coordinator, and looks for the new one. With the default of 15 minutes, it would ask the
-dead one.
+A writer also forgets the group's coordinator if it has not used the coordinator for three times
+this long. If the coordinator's broker dies, the cluster takes longer than that to choose another
+coordinator. So when there is a new coordinator, the writer has forgotten the dead one, and looks
+for the new one. By default a writer forgets only after 15 minutes, so it would ask the dead one.
 """
 
 FIRST_WAIT_SECONDS: Final = 0.05
-"""How long the first attempt to make a writer may take. Each later one may take twice as long."""
+"""How long the first attempt to make a writer may take.
+
+Each further attempt may take twice as long as the one before it.
+"""
 
 
 def _token(

@@ -54,8 +54,9 @@ def attempt_seconds(waited: float) -> float:
 
     Questions go to the leader of a partition or to the controller of the cluster. The client itself
     never looks for a new leader or controller. `waited` is how long the caller has waited so far.
-    During a failover, an attempt takes a tenth of `waited`, so that little time is lost at a broker
-    that is dead. After that, the attempts soon become longer, because the cluster may only be slow.
+    For as long as a failover takes, an attempt takes 0.5 s or a tenth of `waited`, whichever is
+    longer. So little time is lost at a dead broker. After that time, attempts soon become longer,
+    because the cluster may only be slow.
     """
     return max(_ATTEMPT_SECONDS, waited / 10, (waited - _FAILOVER_SECONDS) / 2)
 
