@@ -15,8 +15,8 @@ COMPILED := $(VENV)/compiled
 # A peer to measure, apart: it wants an older client than ours.
 QUIX := $(VENV)/quix
 QUIX_STREAMS := quixstreams==3.28.1
-# Twice the cores: many tests wait, for a session to end or a broker to start.
-WORKERS ?= 4
+# Three times the cores: many tests wait, for a session to end or a broker to start.
+WORKERS ?= 6
 # What `make flaky` runs how often; how is an option of `python -m tests.flaky`.
 TIMES ?= 5
 TESTS ?=
