@@ -23,7 +23,6 @@ SHORT: Final = (
     "tests/unit/test_learners.py",
     "tests/unit/test_learners_by_share.py",
     "tests/unit/test_no_drift.py",
-    "tests/unit/test_rooms.py",
 )
 """The tests of the core that are done in a minute; fairness itself is played through below."""
 
