@@ -22,7 +22,8 @@ from pathlib import Path
 
 from benchmarks.timing import table
 from fair_allocator.core import FORM
-from fair_allocator.log.base import INPUTS, Incoming, Log, Outgoing
+from fair_allocator.log.base import Log
+from fair_allocator.log.records import INPUTS, Incoming, Outgoing
 from fair_allocator.log.sqlite import SqliteClient, SqliteLog
 from fair_allocator.service import Service, ServiceSettings, calm_collector
 from fair_allocator.shard import ShardSettings, restore

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
-from fair_allocator.log.base import Record
+from fair_allocator.log.records import Record
 from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, decode_chain
 from fair_allocator.shard.settings import ShardSettings
 from fair_allocator.shard.shard import Shard

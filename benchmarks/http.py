@@ -36,8 +36,8 @@ from typing import NamedTuple
 from benchmarks import http_kafka
 from benchmarks.http_client import ASKING, Paced, ask_in_turn, free_port, wait_for
 from benchmarks.timing import table
-from fair_allocator.log.base import Incoming
 from fair_allocator.log.partitioner import partition_for
+from fair_allocator.log.records import Incoming
 from fair_allocator.log.sqlite import SqliteClient
 
 CONNECTIONS = (1, 64)

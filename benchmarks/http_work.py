@@ -21,7 +21,8 @@ from fair_allocator.front.answers import Answers
 from fair_allocator.front.front import Front
 from fair_allocator.front.line import Line
 from fair_allocator.front.waiting import Receipt
-from fair_allocator.log.base import Incoming, LogClient, Record
+from fair_allocator.log.base import LogClient
+from fair_allocator.log.records import Incoming, Record
 from fair_allocator.web.access import Access
 from fair_allocator.web.application import Application
 from fair_allocator.web.bounds import Bounds

@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.timing import table
 from fair_allocator.front.asking import Reader, parse
-from fair_allocator.log.base import Record
+from fair_allocator.log.records import Record
 from fair_allocator.shard import Shard, ShardSettings
 from fair_allocator.web.problem import Problem
 

@@ -2,8 +2,8 @@
 
 import json
 
-from fair_allocator.log.base import Incoming
 from fair_allocator.log.kafka import KafkaClient
+from fair_allocator.log.records import Incoming
 
 PARTITIONS, POOLS = 4, 64
 FED = 1_000

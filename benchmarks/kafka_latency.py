@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 
-from fair_allocator.log.base import Incoming
 from fair_allocator.log.kafka import KafkaClient, KafkaSettings
+from fair_allocator.log.records import Incoming
 
 BATCHES = 100
 """How many batches a second the sender sends, unless the caller says how many come at once."""

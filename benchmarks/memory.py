@@ -19,7 +19,7 @@ from benchmarks.observe import serving
 from benchmarks.timing import table
 from fair_allocator import Pool
 from fair_allocator.config import MetricsSection
-from fair_allocator.log.base import Record
+from fair_allocator.log.records import Record
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.reporter import Reporter
 from fair_allocator.shard import Shard, ShardSettings

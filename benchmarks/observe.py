@@ -45,7 +45,7 @@ from urllib.request import urlopen
 from benchmarks.embedded import BATCH, PARTITIONS, drained, feed, settings
 from benchmarks.timing import table
 from fair_allocator.config import MetricsSection
-from fair_allocator.log.base import INPUTS
+from fair_allocator.log.records import INPUTS
 from fair_allocator.log.sqlite import SqliteLog
 from fair_allocator.observe.exposition import PoolsText
 from fair_allocator.observe.figures import work_out

@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.embedded import PARTITIONS, drained, settings
 from benchmarks.timing import table
 from fair_allocator.core import FORM
-from fair_allocator.log.base import Incoming
+from fair_allocator.log.records import Incoming
 from fair_allocator.log.sqlite import SqliteClient, SqliteLog
 from fair_allocator.service import Service, calm_collector
 

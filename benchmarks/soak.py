@@ -19,8 +19,8 @@ from pathlib import Path
 
 from benchmarks.kafka import House
 from benchmarks.timing import table
-from fair_allocator.log.base import Incoming
 from fair_allocator.log.kafka import DELIVERIES, KafkaClient
+from fair_allocator.log.records import Incoming
 from tests.chaos.instance import Instance
 from tests.support.broker.choice import private_broker
 

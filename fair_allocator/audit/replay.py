@@ -27,8 +27,9 @@ from typing import Any, Final
 from fair_allocator.audit.deliveries import Deliveries
 from fair_allocator.errors import OffsetGone
 from fair_allocator.events import DeadLetter, Refusal, first_delivered
-from fair_allocator.log.base import INPUTS, LogClient, Record
+from fair_allocator.log.base import LogClient
 from fair_allocator.log.interleaving import by_time
+from fair_allocator.log.records import INPUTS, Record
 from fair_allocator.shard import Shard, ShardSettings
 from fair_allocator.shard.settings import UNLIMITED
 from fair_allocator.signing import key_name

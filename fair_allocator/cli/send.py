@@ -25,7 +25,7 @@ from fair_allocator.config import Configuration
 from fair_allocator.errors import LogMissing
 from fair_allocator.events.wire import to_json
 from fair_allocator.log import Incoming, LogClient
-from fair_allocator.log.base import INPUTS
+from fair_allocator.log.records import INPUTS
 from fair_allocator.signing import Senders, Signer
 from fair_allocator.text import to_bytes
 from fair_allocator.wiring import open_client

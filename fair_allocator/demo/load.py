@@ -23,7 +23,8 @@ from fair_allocator.events import (
     WaitingEvent,
     out_events,
 )
-from fair_allocator.log.base import Incoming, LogClient, Record
+from fair_allocator.log.base import LogClient
+from fair_allocator.log.records import Incoming, Record
 
 
 class Seen(NamedTuple):

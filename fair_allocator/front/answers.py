@@ -14,7 +14,7 @@ from typing import Final
 
 from fair_allocator.front.outcomes import Key, Outcome, key_in
 from fair_allocator.front.waiting import Asker, File, Finder, LogAway, Receipt
-from fair_allocator.log.base import Place, Record
+from fair_allocator.log.records import Place, Record
 
 STRETCH: Final = 256
 """Records to take in under one lock, so that the server's thread never waits long for it."""

@@ -12,7 +12,8 @@ from typing import Final
 from fair_allocator.front.answers import Answers
 from fair_allocator.front.log_thread import LogThread
 from fair_allocator.front.waiting import Receipt
-from fair_allocator.log.base import Incoming, LogClient
+from fair_allocator.log.base import LogClient
+from fair_allocator.log.records import Incoming
 
 MOST_RECORDS: Final = 1_000
 MOST_BYTES: Final = 4 * 2**20

@@ -24,8 +24,8 @@ from fair_allocator.events.inputs import (
 )
 from fair_allocator.events.wire import quoted, to_json
 from fair_allocator.front.outcomes import Key, key_of
-from fair_allocator.log.base import RECORD_BYTES, Headers, Incoming
 from fair_allocator.log.parts import Splits
+from fair_allocator.log.records import RECORD_BYTES, Headers, Incoming
 from fair_allocator.signing import NotSigned, Senders, Signer
 from fair_allocator.text import demanded
 from fair_allocator.web.problem import Problem

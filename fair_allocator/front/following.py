@@ -6,7 +6,8 @@ from typing import Final, Protocol
 
 from fair_allocator.errors import OffsetGone
 from fair_allocator.front.log_thread import LogThread
-from fair_allocator.log.base import OUTPUTS, Follower, LogClient, Place, Record
+from fair_allocator.log.base import Follower, LogClient
+from fair_allocator.log.records import OUTPUTS, Place, Record
 
 logger = logging.getLogger(__name__)
 

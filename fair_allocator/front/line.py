@@ -11,7 +11,8 @@ from fair_allocator.front.answers import Answers
 from fair_allocator.front.appending import Appender
 from fair_allocator.front.following import Following, Listener
 from fair_allocator.front.waiting import Receipt
-from fair_allocator.log.base import Incoming, LogClient
+from fair_allocator.log.base import LogClient
+from fair_allocator.log.records import Incoming
 
 
 class Line(Protocol):

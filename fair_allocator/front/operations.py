@@ -18,7 +18,7 @@ from fair_allocator.front.outcomes import Outcome, key_of
 from fair_allocator.front.query import check_accept, parameters, traced
 from fair_allocator.front.streams import CONTENT_TYPE, Streams, last_id
 from fair_allocator.front.waiting import Asker, LogAway, Receipt
-from fair_allocator.log.base import Headers
+from fair_allocator.log.records import Headers
 from fair_allocator.web.access import Access, Right
 from fair_allocator.web.application import read_json
 from fair_allocator.web.problem import Problem

@@ -13,7 +13,7 @@ from pydantic_core import from_json
 
 from fair_allocator.events import DeadLetter
 from fair_allocator.events.wire import quoted
-from fair_allocator.log.base import Record
+from fair_allocator.log.records import Record
 
 _TEXT: Final = rb'"(?:[^"\\]|\\.)*"'
 _match = re.compile(

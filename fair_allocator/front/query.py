@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
-from fair_allocator.log.base import Headers
+from fair_allocator.log.records import Headers
 from fair_allocator.log.tracing import PASSED_ON, passed_on
 from fair_allocator.web.problem import Problem
 

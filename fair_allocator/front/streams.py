@@ -21,7 +21,8 @@ from starlette.types import Receive, Scope, Send
 
 from fair_allocator.errors import LogError, OffsetGone
 from fair_allocator.front.answering import RETRY
-from fair_allocator.log.base import LogClient, Place, Record
+from fair_allocator.log.base import LogClient
+from fair_allocator.log.records import Place, Record
 from fair_allocator.web.problem import Problem
 
 CONTENT_TYPE: Final = "text/event-stream"

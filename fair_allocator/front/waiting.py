@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from fair_allocator.front.outcomes import Heard, Outcome, fold
-from fair_allocator.log.base import Record
+from fair_allocator.log.records import Record
 
 MOST_UNREAD: Final = 8
 """How many records of a request to keep as bytes.

@@ -16,8 +16,9 @@ from fair_allocator.front.answers import STRETCH, Answers
 from fair_allocator.front.following import Listener, where_to_begin
 from fair_allocator.front.log_thread import ENDING, LogThread
 from fair_allocator.front.waiting import Receipt
-from fair_allocator.log.base import Incoming, LogClient, Place, Record
+from fair_allocator.log.base import LogClient
 from fair_allocator.log.intake import Intake
+from fair_allocator.log.records import Incoming, Place, Record
 
 LOOK_SECONDS: Final = 0.5
 """How often a thread that waits for the server's thread checks whether it should end."""

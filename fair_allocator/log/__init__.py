@@ -1,6 +1,7 @@
 """The log: inputs are read from it, and each commit writes the decisions in one transaction."""
 
-from fair_allocator.log.base import (
+from fair_allocator.log.base import Follower, Log, LogClient, Ownership
+from fair_allocator.log.records import (
     HEADERS_BYTES,
     HINT_BYTES,
     INPUTS,
@@ -9,14 +10,10 @@ from fair_allocator.log.base import (
     RECORD_BYTES,
     TOPICS,
     Committed,
-    Follower,
     Headers,
     Incoming,
-    Log,
-    LogClient,
     Mark,
     Outgoing,
-    Ownership,
     Record,
 )
 

@@ -3,7 +3,7 @@
 import struct
 from typing import Final
 
-from fair_allocator.log.base import Headers
+from fair_allocator.log.records import Headers
 
 _SIZES: Final = struct.Struct(">HH")
 

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from fair_allocator.log.base import INPUTS, Incoming, Record
 from fair_allocator.log.limits import require_headers
 from fair_allocator.log.partitioner import Placing
+from fair_allocator.log.records import INPUTS, Incoming, Record
 
 MOST_RECORDS: Final = 1_000
 MOST_BYTES: Final = 4 * 2**20

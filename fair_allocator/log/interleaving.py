@@ -3,7 +3,7 @@
 from itertools import accumulate, chain
 from operator import attrgetter
 
-from fair_allocator.log.base import INPUTS, Record
+from fair_allocator.log.records import INPUTS, Record
 
 _timestamp = attrgetter("timestamp")
 

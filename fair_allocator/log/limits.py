@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from fair_allocator.log.base import (
+from fair_allocator.log.records import (
     HEADERS_BYTES,
     HINT_BYTES,
     INPUTS,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fair_allocator.log.base import Headers
+from fair_allocator.log.records import Headers
 
 PASSED_ON: Final = frozenset(("traceparent", "tracestate", "correlation-id", "correlation_id"))
 """The header names of the W3C trace context, and two common names of a correlation id.

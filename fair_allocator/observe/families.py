@@ -11,7 +11,7 @@ from prometheus_client.core import (
 )
 
 from fair_allocator import __version__
-from fair_allocator.log.base import Place
+from fair_allocator.log.records import Place
 from fair_allocator.observe.metrics import named
 from fair_allocator.observe.tallies import Histogram, Tallies
 from fair_allocator.observe.view import View

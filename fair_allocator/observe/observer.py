@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from fair_allocator.errors import CommitFailed
-from fair_allocator.log.base import INPUTS, Place, Record
+from fair_allocator.log.records import INPUTS, Place, Record
 from fair_allocator.observe.looking import Look, only_counted
 from fair_allocator.observe.tallies import Tallies
 from fair_allocator.observe.view import Key, View

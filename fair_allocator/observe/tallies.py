@@ -9,7 +9,7 @@ from typing import Final
 
 from fair_allocator.core.requests import RewardOutcome
 from fair_allocator.events import Refusal
-from fair_allocator.log.base import Place
+from fair_allocator.log.records import Place
 from fair_allocator.shard.settings import Tally
 
 LATENCIES: Final = (

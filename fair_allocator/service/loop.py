@@ -16,7 +16,8 @@ from operator import attrgetter
 from typing import Final
 
 from fair_allocator.errors import CommitFailed, LogUnavailable
-from fair_allocator.log.base import INPUTS, JOURNAL, Log, Outgoing, Record
+from fair_allocator.log.base import Log
+from fair_allocator.log.records import INPUTS, JOURNAL, Outgoing, Record
 from fair_allocator.service.announcing import Announcer
 from fair_allocator.service.partition import OwnedPartition, Restored, parts_of
 from fair_allocator.service.probe import Probe

@@ -8,7 +8,8 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from fair_allocator.errors import ConfigurationError, LogUnavailable, OffsetGone
-from fair_allocator.log.base import INPUTS, Log, Record
+from fair_allocator.log.base import Log
+from fair_allocator.log.records import INPUTS, Record
 from fair_allocator.service.settings import ServiceSettings
 from fair_allocator.shard import Progress, Shard, Snapshots, restore
 from fair_allocator.shard.settings import Tally

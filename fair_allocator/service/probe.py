@@ -5,7 +5,7 @@ It reports at most a few times in each step, and never for each record.
 
 from collections.abc import Collection, Mapping, Sequence
 
-from fair_allocator.log.base import Record
+from fair_allocator.log.records import Record
 from fair_allocator.shard import Shard, Snapshots
 from fair_allocator.shard.settings import Tally
 

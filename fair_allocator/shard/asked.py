@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.events import read_request
-from fair_allocator.log.base import Headers, Record
+from fair_allocator.log.records import Headers, Record
 
 _read_request: Final = read_request
 

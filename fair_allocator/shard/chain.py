@@ -17,7 +17,7 @@ newer release.
 from hashlib import sha256
 from typing import Any, Final
 
-from fair_allocator.log.base import Outgoing
+from fair_allocator.log.records import Outgoing
 from fair_allocator.text import to_bytes, to_text
 
 BLOCK: Final = 4

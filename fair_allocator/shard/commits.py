@@ -9,7 +9,7 @@ from typing import Any
 
 from fair_allocator.core.compiling import mypyc_attr
 from fair_allocator.events.wire import to_json
-from fair_allocator.log.base import INPUTS, Outgoing
+from fair_allocator.log.records import INPUTS, Outgoing
 from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, Draft, Entry, in_pieces
 from fair_allocator.shard.memory import easy_bytes
 from fair_allocator.shard.operations import OF_THE_SHARD, Operation, decode

@@ -12,7 +12,7 @@ from fair_allocator.core.errors import InvalidRequest, NobodyFree, NobodyLeft
 from fair_allocator.core.pool import Pool
 from fair_allocator.core.requests import Assignment, Request
 from fair_allocator.events import Refusal, wire
-from fair_allocator.log.base import Headers
+from fair_allocator.log.records import Headers
 from fair_allocator.shard.asked import Asked, Waiter
 from fair_allocator.shard.commits import Commits
 from fair_allocator.shard.hosted import HostedPool

@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 from fair_allocator.errors import JournalBroken
 from fair_allocator.events.wire import to_json
-from fair_allocator.log.base import JOURNAL, Outgoing
+from fair_allocator.log.records import JOURNAL, Outgoing
 from fair_allocator.shard.operations import Operation
 from fair_allocator.text import to_bytes
 

@@ -27,7 +27,7 @@ from fair_allocator.events import (
     WaitingEvent,
     wire,
 )
-from fair_allocator.log.base import Headers, Outgoing, Record
+from fair_allocator.log.records import Headers, Outgoing, Record
 from fair_allocator.log.tracing import passed_on
 from fair_allocator.shard.asked import Asked
 from fair_allocator.shard.chain import Chain

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fair_allocator.errors import ConfigurationError, JournalBroken, OffsetGone
-from fair_allocator.log.base import Committed, Record
+from fair_allocator.log.records import Committed, Record
 from fair_allocator.shard.journal import (
     ENTRY,
     MANIFEST,

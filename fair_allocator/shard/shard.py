@@ -34,7 +34,7 @@ from fair_allocator.events.inputs import (
     unmeant_control,
 )
 from fair_allocator.events.reading import usual_request, usual_reward
-from fair_allocator.log.base import Headers, Record
+from fair_allocator.log.records import Headers, Record
 from fair_allocator.log.tracing import passed_on
 from fair_allocator.shard.asked import Asked
 from fair_allocator.shard.controls import Controlling

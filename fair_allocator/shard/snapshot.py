@@ -20,7 +20,7 @@ from zlib import crc32
 
 from fair_allocator.errors import JournalBroken
 from fair_allocator.events.wire import to_json
-from fair_allocator.log.base import JOURNAL, Outgoing
+from fair_allocator.log.records import JOURNAL, Outgoing
 from fair_allocator.shard.journal import ENTRY, MANIFEST, PART, WRONG, in_pieces
 from fair_allocator.shard.shard import Shard
 from fair_allocator.shard.table import signed_at_in

@@ -3,8 +3,8 @@
 from pydantic import ValidationError
 
 from fair_allocator.events import Refusal
-from fair_allocator.log.base import Record
 from fair_allocator.log.partitioner import partition_for
+from fair_allocator.log.records import Record
 from fair_allocator.shard.settings import ShardSettings
 from fair_allocator.text import to_bytes
 

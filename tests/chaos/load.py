@@ -9,7 +9,8 @@ from random import Random
 from typing import Any, Final, Protocol
 
 from fair_allocator.errors import LogError
-from fair_allocator.log.base import INPUTS, Incoming, LogClient
+from fair_allocator.log.base import LogClient
+from fair_allocator.log.records import INPUTS, Incoming
 from tests.crash.inputs import NAMES, POISON, arm_control, wishes
 
 ARMS: Final[Sequence[dict[str, Any]]] = (

@@ -23,9 +23,9 @@ from typing import Final
 from kafka.errors import KafkaError
 
 from fair_allocator.cli import main as command
-from fair_allocator.log.base import OUTPUTS, TOPICS
 from fair_allocator.log.kafka import DELIVERIES, driver
 from fair_allocator.log.kafka.topics import new_topics
+from fair_allocator.log.records import OUTPUTS, TOPICS
 from tests.chaos.__main__ import CLIENTS
 from tests.chaos.instance import Instance, eventually
 from tests.chaos.site import PARTITIONS, Site, site

@@ -17,8 +17,9 @@ from kafka.structs import TopicPartition
 
 from fair_allocator.audit.replay import replay
 from fair_allocator.config import Configuration, load
-from fair_allocator.log.base import INPUTS, OUTPUTS, Incoming, LogClient
+from fair_allocator.log.base import LogClient
 from fair_allocator.log.kafka import KafkaClient, KafkaSettings, driver
+from fair_allocator.log.records import INPUTS, OUTPUTS, Incoming
 from fair_allocator.shard import Shard
 from fair_allocator.transfer import read_shard
 from fair_allocator.wiring import service_settings

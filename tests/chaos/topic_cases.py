@@ -8,10 +8,10 @@ from kafka import KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 
-from fair_allocator.log.base import Incoming
 from fair_allocator.log.kafka import driver
 from fair_allocator.log.kafka.topics import new_topics
 from fair_allocator.log.partitioner import partition_for
+from fair_allocator.log.records import Incoming
 from fair_allocator.shard.journal import PIECE
 from tests.chaos.instance import Instance, eventually
 from tests.chaos.site import PARTITIONS, POOLS, Site

@@ -7,7 +7,7 @@ import pytest
 
 from fair_allocator.errors import CommitFailed, LogError, OffsetGone
 from fair_allocator.log import INPUTS, Incoming, LogClient, Outgoing
-from fair_allocator.log.base import HINT_BYTES
+from fair_allocator.log.records import HINT_BYTES
 from tests.conformance.conftest import IN_EVERY_MODE, PARTITIONS, LogFactory, Service
 from tests.support.pace import scaled
 

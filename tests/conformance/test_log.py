@@ -9,8 +9,8 @@ import pytest
 
 from fair_allocator.errors import OffsetGone
 from fair_allocator.log import INPUTS, TOPICS, Incoming, LogClient, Outgoing, Record
-from fair_allocator.log.base import RECORD_BYTES
 from fair_allocator.log.partitioner import partition_for
+from fair_allocator.log.records import RECORD_BYTES
 from tests.conformance.conftest import IN_EVERY_MODE, PARTITIONS, LogFactory
 from tests.support.pace import scaled
 

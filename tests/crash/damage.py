@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from random import Random
 from zlib import crc32
 
-from fair_allocator.log.base import JOURNAL, Record
+from fair_allocator.log.records import JOURNAL, Record
 from fair_allocator.log.sqlite import Memory, SqliteClient
 from fair_allocator.shard.journal import ENTRY, MANIFEST
 

@@ -11,15 +11,14 @@ from random import Random
 from typing import Final, NamedTuple
 
 from fair_allocator.errors import CommitFailed, LogUnavailable
-from fair_allocator.log.base import (
+from fair_allocator.log.base import Log, Ownership
+from fair_allocator.log.records import (
     INPUTS,
     JOURNAL,
     OUTPUTS,
     RECORD_BYTES,
     Committed,
-    Log,
     Outgoing,
-    Ownership,
     Record,
 )
 from fair_allocator.log.sqlite import Memory, SqliteClient, SqliteLog

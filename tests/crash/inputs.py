@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from fair_allocator.core.learners import known_learners
-from fair_allocator.log.base import Headers, Incoming
+from fair_allocator.log.records import Headers, Incoming
 from fair_allocator.service import FilePool, ServiceSettings
 from fair_allocator.shard import ShardSettings
 from tests.support.verifier import Rules

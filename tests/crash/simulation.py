@@ -20,7 +20,7 @@ from typing import Any
 from unittest.mock import patch
 
 from fair_allocator.errors import JournalBroken
-from fair_allocator.log.base import INPUTS, OUTPUTS, Committed, Headers, Record
+from fair_allocator.log.records import INPUTS, OUTPUTS, Committed, Headers, Record
 from fair_allocator.log.sqlite import Memory, SqliteClient, SqliteLog
 from fair_allocator.service import Service
 from fair_allocator.shard import Shard, chain, restore, snapshot

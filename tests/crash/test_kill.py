@@ -14,7 +14,7 @@ from typing import IO
 
 import pytest
 
-from fair_allocator.log.base import Incoming
+from fair_allocator.log.records import Incoming
 from fair_allocator.log.sqlite import SqliteClient
 from tests.crash.checked import check_log
 from tests.crash.child import PARTITIONS, POOLS

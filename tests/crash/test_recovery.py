@@ -14,7 +14,7 @@ from fair_allocator.errors import (
     JournalBroken,
     OffsetGone,
 )
-from fair_allocator.log.base import JOURNAL, Record
+from fair_allocator.log.records import JOURNAL, Record
 from fair_allocator.log.sqlite import SqliteLog
 from fair_allocator.shard import restore, snapshot
 from fair_allocator.shard.journal import ENTRY, MANIFEST

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fair_allocator.log.base import TOPICS, Follower, Incoming, LogClient, Place, Record
+from fair_allocator.log.base import Follower, LogClient
+from fair_allocator.log.records import TOPICS, Incoming, Place, Record
 from tests.support.served import ARMS, START, Served
 from tests.support.verifier import Broken, Rules, verify
 

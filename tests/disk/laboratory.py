@@ -17,7 +17,7 @@ from typing import IO, Final
 
 from fair_allocator.cli import main
 from fair_allocator.errors import EX_UNAVAILABLE
-from fair_allocator.log.base import OUTPUTS, Headers
+from fair_allocator.log.records import OUTPUTS, Headers
 from fair_allocator.log.sqlite import SqliteClient
 from tests.crash.checked import check_log
 from tests.crash.child import PARTITIONS

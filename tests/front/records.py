@@ -6,7 +6,7 @@ from typing import Any
 
 from fair_allocator.core.requests import Assignment
 from fair_allocator.events import DeadLetter, Folded, Refusal, WaitingEvent, wire
-from fair_allocator.log.base import Record
+from fair_allocator.log.records import Record
 
 
 def assigned(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fair_allocator.front.answers import Answers
 from fair_allocator.front.outcomes import Heard, Outcome, fold, key_in, key_of
 from fair_allocator.front.waiting import Asker, LogAway
-from fair_allocator.log.base import Record
+from fair_allocator.log.records import Record
 from tests.front.records import assigned, refused, waiting
 from tests.support.pace import scaled
 

@@ -12,7 +12,8 @@ from fair_allocator.front.answers import Answers
 from fair_allocator.front.appending import Appender
 from fair_allocator.front.following import Following
 from fair_allocator.front.waiting import LogAway, Receipt
-from fair_allocator.log.base import Follower, Incoming, LogClient, Place, Record
+from fair_allocator.log.base import Follower, LogClient
+from fair_allocator.log.records import Incoming, Place, Record
 from fair_allocator.log.sqlite import Memory, SqliteClient
 from tests.front.served import awaited
 from tests.support.pace import scaled

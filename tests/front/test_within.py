@@ -10,8 +10,9 @@ from fair_allocator.errors import LogUnavailable
 from fair_allocator.front.answers import Answers
 from fair_allocator.front.waiting import LogAway
 from fair_allocator.front.within import ServiceLine
-from fair_allocator.log.base import Incoming, LogClient, Place, Record
+from fair_allocator.log.base import LogClient
 from fair_allocator.log.intake import Intake
+from fair_allocator.log.records import Incoming, Place, Record
 from fair_allocator.log.sqlite import Memory, SqliteClient
 from tests.support.pace import scaled
 

@@ -8,7 +8,7 @@ from random import Random
 
 from fair_allocator.audit import Audit
 from fair_allocator.audit.replay import replay
-from fair_allocator.log.base import Incoming
+from fair_allocator.log.records import Incoming
 from fair_allocator.log.sqlite import Memory, SqliteClient, SqliteLog
 from fair_allocator.service import FilePool, Service, ServiceSettings
 from fair_allocator.shard import ShardSettings, restore

@@ -9,7 +9,7 @@ from typing import Any
 
 from fair_allocator import AllBut, InvalidState, Pool
 from fair_allocator.errors import JournalBroken
-from fair_allocator.log.base import JOURNAL, Committed, Incoming, Record
+from fair_allocator.log.records import JOURNAL, Committed, Incoming, Record
 from fair_allocator.log.sqlite import Memory, SqliteClient, SqliteLog
 from fair_allocator.service import FilePool, Service, ServiceSettings
 from fair_allocator.shard import Shard, ShardSettings, restore

@@ -8,7 +8,6 @@ marker does.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fair_allocator.log.base import INPUTS, TOPICS, Headers, Outgoing, Record
 from fair_allocator.log.kafka.driver import (
     Appended,
     Described,
@@ -21,6 +20,7 @@ from fair_allocator.log.kafka.driver import (
     Unreachable,
 )
 from fair_allocator.log.kafka.topics import new_topics
+from fair_allocator.log.records import INPUTS, TOPICS, Headers, Outgoing, Record
 
 Hook = Callable[[], None]
 

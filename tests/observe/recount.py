@@ -12,7 +12,8 @@ from math import floor
 from typing import Any
 from unittest.mock import patch
 
-from fair_allocator.log.base import INPUTS, LogClient, Record
+from fair_allocator.log.base import LogClient
+from fair_allocator.log.records import INPUTS, Record
 from tests.observe.scraped import Samples, sample
 from tests.support import verifier
 from tests.support.judge import Json, Rules

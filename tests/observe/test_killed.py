@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fair_allocator.log.base import INPUTS, Incoming
+from fair_allocator.log.records import INPUTS, Incoming
 from fair_allocator.log.sqlite import SqliteClient
 from tests.deploy.processes import awaited
 from tests.observe.process import Process, service

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from fair_allocator.core.requests import Assignment
 from fair_allocator.errors import CommitFailed
-from fair_allocator.log.base import JOURNAL, Outgoing
+from fair_allocator.log.records import JOURNAL, Outgoing
 from fair_allocator.log.sqlite import SqliteLog
 from fair_allocator.observe.observer import Observer
 from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, Draft

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
-from fair_allocator.log.base import Incoming
+from fair_allocator.log.records import Incoming
 from fair_allocator.observe.reporter import Reporter
 from fair_allocator.service import FilePool, Service
 from fair_allocator.shard import snapshot

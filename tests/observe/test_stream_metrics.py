@@ -9,7 +9,7 @@ import pytest
 from fair_allocator.config import MetricsSection
 from fair_allocator.core.requests import Assignment, Reason
 from fair_allocator.errors import CommitFailed, LogUnavailable
-from fair_allocator.log.base import JOURNAL, Outgoing
+from fair_allocator.log.records import JOURNAL, Outgoing
 from fair_allocator.observe.metrics import PREFIX, PROCESS_METRICS
 from fair_allocator.observe.observer import Observer
 from fair_allocator.observe.reporter import Reporter

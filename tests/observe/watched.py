@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 
 from fair_allocator.config import Configuration, LogSection, MetricsSection
 from fair_allocator.front.front import Front
-from fair_allocator.log.base import Incoming
+from fair_allocator.log.records import Incoming
 from fair_allocator.log.sqlite import SqliteClient, SqliteLog
 from fair_allocator.observe.controls import Pricing
 from fair_allocator.observe.health import Health

@@ -9,7 +9,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fair_allocator.log.base import OUTPUTS, Follower, LogClient, Place, Record
+from fair_allocator.log.base import Follower, LogClient
+from fair_allocator.log.records import OUTPUTS, Place, Record
 from tests.support.requirement import require
 
 

@@ -2,7 +2,8 @@
 
 import json
 
-from fair_allocator.log.base import INPUTS, OUTPUTS, Headers, LogClient
+from fair_allocator.log.base import LogClient
+from fair_allocator.log.records import INPUTS, OUTPUTS, Headers
 from tests.support.requirement import require
 
 NAMES = ("traceparent", "tracestate", "correlation-id", "correlation_id")

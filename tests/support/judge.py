@@ -7,8 +7,8 @@ from datetime import datetime
 from math import isfinite
 from typing import Any
 
-from fair_allocator.log.base import Record
 from fair_allocator.log.partitioner import partition_for
+from fair_allocator.log.records import Record
 
 Json = dict[str, Any]
 

@@ -1,7 +1,8 @@
 """Find the requests that have an answer, and the inputs that have dead letters."""
 
 from fair_allocator.events import DeadLetter
-from fair_allocator.log.base import RECORD_BYTES, LogClient, Record
+from fair_allocator.log.base import LogClient
+from fair_allocator.log.records import RECORD_BYTES, Record
 from tests.support.judge import Json
 from tests.support.requirement import require
 

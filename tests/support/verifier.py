@@ -19,8 +19,9 @@ from collections.abc import Callable
 from typing import Any
 
 from fair_allocator.audit import Audit
-from fair_allocator.log.base import INPUTS, LogClient, Record
+from fair_allocator.log.base import LogClient
 from fair_allocator.log.interleaving import by_time
+from fair_allocator.log.records import INPUTS, Record
 from fair_allocator.shard import chain
 from tests.support.chained import follow_chain
 from tests.support.deduplicated import Deduplicated

@@ -10,7 +10,7 @@ from jsonschema import Draft7Validator
 from fair_allocator.cli import main
 from fair_allocator.events import json_schema
 from fair_allocator.events.asyncapi import asyncapi
-from fair_allocator.log.base import JOURNAL, TOPICS
+from fair_allocator.log.records import JOURNAL, TOPICS
 from fair_allocator.log.tracing import PASSED_ON
 from tests.support.cli_log import Site
 

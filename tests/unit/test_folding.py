@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 
 from fair_allocator.errors import CommitFailed
-from fair_allocator.log.base import Record
+from fair_allocator.log.records import Record
 from fair_allocator.log.sqlite import SqliteLog
 from fair_allocator.service.partition import parts_of
 from fair_allocator.shard import Shard

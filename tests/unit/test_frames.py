@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from fair_allocator.errors import LogTooNew
-from fair_allocator.log.base import JOURNAL, RECORD_BYTES, Committed, Outgoing, Record
 from fair_allocator.log.kafka.driver import REQUEST_BYTES, Appended
 from fair_allocator.log.kafka.frames import claim_of, framed, last_commit, unframed
+from fair_allocator.log.records import JOURNAL, RECORD_BYTES, Committed, Outgoing, Record
 
 NOWHERE = Committed({}, "")
 PREFIX = b"\0at-least-once/"

@@ -8,7 +8,7 @@ import pytest
 
 from fair_allocator.audit.replay import replay
 from fair_allocator.core.general import MAX_SLOTS
-from fair_allocator.log.base import Record
+from fair_allocator.log.records import Record
 from fair_allocator.shard import Shard, ShardSettings
 from fair_allocator.shard.hosted import HostedPool
 from fair_allocator.shard.memory import (

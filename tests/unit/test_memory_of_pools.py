@@ -10,7 +10,7 @@ import pytest
 
 from fair_allocator import Pool
 from fair_allocator.core import FORM
-from fair_allocator.log.base import Record
+from fair_allocator.log.records import Record
 from fair_allocator.shard import Shard, ShardSettings
 from fair_allocator.shard.hosted import HostedPool
 from fair_allocator.shard.memory import pool_bytes

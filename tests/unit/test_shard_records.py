@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fair_allocator.log.base import INPUTS
+from fair_allocator.log.records import INPUTS
 from fair_allocator.shard.journal import ENTRY, START_OF_CHAIN, Draft, decode_chain
 from fair_allocator.shard.operations import Paused
 from tests.support.served import ARMS, House, houses

@@ -9,7 +9,7 @@ import pytest
 
 from fair_allocator.audit.replay import replay
 from fair_allocator.errors import ConfigurationError, JournalBroken
-from fair_allocator.log.base import JOURNAL
+from fair_allocator.log.records import JOURNAL
 from fair_allocator.shard.journal import MANIFEST, WRONG
 from fair_allocator.shard.operations import decode
 from fair_allocator.shard.snapshot import Manifest, _sealed

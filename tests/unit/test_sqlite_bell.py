@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fair_allocator.log.base import Outgoing, Record
+from fair_allocator.log.records import Outgoing, Record
 from fair_allocator.log.sqlite import Memory, SqliteClient, SqliteLog, tail
 from fair_allocator.log.sqlite.bell import Bell
 from fair_allocator.log.sqlite.storage import Storage

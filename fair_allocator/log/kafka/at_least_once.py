@@ -19,12 +19,12 @@ from contextlib import suppress
 from typing import Final
 
 from fair_allocator.errors import LogError
-from fair_allocator.log.base import JOURNAL, Committed, Outgoing
 from fair_allocator.log.kafka.commits import Commits
 from fair_allocator.log.kafka.driver import Appended, Driver, DriverError, Writer
 from fair_allocator.log.kafka.frames import framed
 from fair_allocator.log.kafka.reading import Scanner
 from fair_allocator.log.kafka.settings import KafkaSettings
+from fair_allocator.log.records import JOURNAL, Committed, Outgoing
 
 logger = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ import logging
 from collections.abc import Mapping
 
 from fair_allocator.errors import LogUnavailable, OffsetGone
-from fair_allocator.log.base import JOURNAL, Committed, Mark
 from fair_allocator.log.kafka.driver import Place, Stored, Writer
 from fair_allocator.log.kafka.frames import claim_of, last_commit
 from fair_allocator.log.kafka.positions import as_committed, by_transaction, published_up_to
 from fair_allocator.log.kafka.reading import Scanner
+from fair_allocator.log.records import JOURNAL, Committed, Mark
 
 logger = logging.getLogger(__name__)
 

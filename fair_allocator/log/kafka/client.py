@@ -5,7 +5,7 @@ from contextlib import ExitStack, closing
 from uuid import uuid4
 
 from fair_allocator.errors import LogUnavailable
-from fair_allocator.log.base import JOURNAL, TOPICS, Incoming, LogClient, Place, Record
+from fair_allocator.log.base import LogClient
 from fair_allocator.log.kafka.driver import Admin, Appended, Driver, DriverError, Writer
 from fair_allocator.log.kafka.following import KafkaFollower
 from fair_allocator.log.kafka.reading import Scanner, gone, reaching
@@ -14,6 +14,7 @@ from fair_allocator.log.kafka.topics import partitions_of
 from fair_allocator.log.kafka.transaction import commit
 from fair_allocator.log.limits import require_headers, require_size
 from fair_allocator.log.partitioner import Placing
+from fair_allocator.log.records import JOURNAL, TOPICS, Incoming, Place, Record
 
 
 class KafkaClient(LogClient):

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from fair_allocator.log.base import Record
+from fair_allocator.log.records import Record
 
 logger = logging.getLogger(__name__)
 

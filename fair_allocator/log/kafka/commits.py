@@ -7,7 +7,6 @@ instance some partitions. The two modes are in `exactly_once` and `at_least_once
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from fair_allocator.log.base import INPUTS, JOURNAL, Committed, Mark, Outgoing, unmarked
 from fair_allocator.log.kafka.claim import claim
 from fair_allocator.log.kafka.driver import (
     Driver,
@@ -22,6 +21,7 @@ from fair_allocator.log.kafka.identity import noted, require_same, to_note
 from fair_allocator.log.kafka.positions import passed_over, to_store
 from fair_allocator.log.kafka.reading import Scanner
 from fair_allocator.log.kafka.settings import KafkaSettings
+from fair_allocator.log.records import INPUTS, JOURNAL, Committed, Mark, Outgoing, unmarked
 
 
 class Commits(ABC):
@@ -53,7 +53,8 @@ class Commits(ABC):
     ahead
         The records that were sent ahead of the next commit.
     mark
-        The function that marks the value of a record that is published again (see `log.base.Mark`).
+        The function that marks the value of a record that is published again (see
+        `log.records.Mark`).
     ids
         The ids of the topics. Every commit stores them (see `identity`).
     """

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol
 
-from fair_allocator.log.base import RECORD_BYTES, Headers, Outgoing, Record
-from fair_allocator.log.base import Place as Place  # with our name of the topic
+from fair_allocator.log.records import RECORD_BYTES, Headers, Outgoing, Record
+from fair_allocator.log.records import Place as Place  # with our name of the topic
 
 REQUEST_BYTES: Final = RECORD_BYTES + 48_576
 """The size of the largest record with its frame and headers. Brokers accept it by default."""

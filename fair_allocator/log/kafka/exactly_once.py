@@ -9,11 +9,11 @@ comes back is refused.
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, suppress
 
-from fair_allocator.log.base import JOURNAL, Committed, Outgoing
 from fair_allocator.log.kafka.commits import Commits
 from fair_allocator.log.kafka.driver import DriverError, Place, Stored, Transactions, WriterFenced
 from fair_allocator.log.kafka.positions import as_committed, by_transaction
 from fair_allocator.log.kafka.transaction import commit, finish
+from fair_allocator.log.records import JOURNAL, Committed, Outgoing
 
 
 class ExactlyOnce(Commits):

@@ -7,10 +7,11 @@ from itertools import chain
 from typing import Final
 
 from fair_allocator.errors import LogUnavailable
-from fair_allocator.log.base import Follower, Place, Record
+from fair_allocator.log.base import Follower
 from fair_allocator.log.kafka.driver import Driver, Edge, PositionGone
 from fair_allocator.log.kafka.reading import gone, held, reaching
 from fair_allocator.log.kafka.settings import KafkaSettings
+from fair_allocator.log.records import Place, Record
 
 QUIET_SECONDS: Final = 5.0
 """After this time without a record, the follower checks that the cluster still answers."""

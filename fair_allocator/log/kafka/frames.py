@@ -28,7 +28,9 @@ from typing import Final, NamedTuple
 from zlib import compress, decompress
 
 from fair_allocator.errors import LogTooNew
-from fair_allocator.log.base import (
+from fair_allocator.log.headers import pack, unpack
+from fair_allocator.log.kafka.driver import Appended
+from fair_allocator.log.records import (
     JOURNAL,
     RECORD_BYTES,
     TOPICS,
@@ -37,8 +39,6 @@ from fair_allocator.log.base import (
     Outgoing,
     Record,
 )
-from fair_allocator.log.headers import pack, unpack
-from fair_allocator.log.kafka.driver import Appended
 
 CLAIM, PUBLICATION, RECORD, END = b"claim", b"publication", b"record", b"end"
 

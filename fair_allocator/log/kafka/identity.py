@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from fair_allocator.errors import ConfigurationError
-from fair_allocator.log.base import INPUTS, JOURNAL, OUTPUTS, TOPICS
 from fair_allocator.log.kafka.driver import Place, Stored
+from fair_allocator.log.records import INPUTS, JOURNAL, OUTPUTS, TOPICS
 
 logger = logging.getLogger(__name__)
 

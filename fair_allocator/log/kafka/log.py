@@ -15,17 +15,7 @@ from fair_allocator.errors import (
     LogLocked,
     LogUnavailable,
 )
-from fair_allocator.log.base import (
-    INPUTS,
-    JOURNAL,
-    TOPICS,
-    Committed,
-    Mark,
-    Outgoing,
-    Ownership,
-    Record,
-    unmarked,
-)
+from fair_allocator.log.base import Ownership
 from fair_allocator.log.interleaving import by_time
 from fair_allocator.log.kafka.at_least_once import AtLeastOnce
 from fair_allocator.log.kafka.clocks import Clocks
@@ -55,6 +45,16 @@ from fair_allocator.log.kafka.topics import (
     stamped_by_brokers,
 )
 from fair_allocator.log.limits import require_committable
+from fair_allocator.log.records import (
+    INPUTS,
+    JOURNAL,
+    TOPICS,
+    Committed,
+    Mark,
+    Outgoing,
+    Record,
+    unmarked,
+)
 
 MODES: Final[Mapping[str, type[Commits]]] = dict(
     zip(DELIVERIES, (ExactlyOnce, AtLeastOnce), strict=True)

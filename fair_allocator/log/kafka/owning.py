@@ -8,7 +8,7 @@ from math import inf
 from typing import Final
 
 from fair_allocator.errors import ConfigurationError, LogLocked, LogUnavailable
-from fair_allocator.log.base import INPUTS, JOURNAL, Log, Ownership
+from fair_allocator.log.base import Log, Ownership
 from fair_allocator.log.kafka.commits import Commits
 from fair_allocator.log.kafka.driver import (
     Admin,
@@ -23,6 +23,7 @@ from fair_allocator.log.kafka.reading import Scanner, reaching
 from fair_allocator.log.kafka.settings import KafkaSettings
 from fair_allocator.log.kafka.topic_watch import TopicWatch
 from fair_allocator.log.kafka.topics import grown
+from fair_allocator.log.records import INPUTS, JOURNAL
 
 logger = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from fair_allocator.log.base import INPUTS, Committed
 from fair_allocator.log.kafka.driver import Place, Stored
+from fair_allocator.log.records import INPUTS, Committed
 
 CARRIER: Final = "requests"
 """The input whose position carries the hint."""

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import Final
 
 from fair_allocator.errors import ConfigurationError, LogLocked, LogUnavailable, OffsetGone
-from fair_allocator.log.base import INPUTS, JOURNAL, Record
 from fair_allocator.log.kafka.driver import (
     Admin,
     Driver,
@@ -23,6 +22,7 @@ from fair_allocator.log.kafka.driver import (
 )
 from fair_allocator.log.kafka.frames import unframed
 from fair_allocator.log.kafka.settings import KafkaSettings, longest_wait
+from fair_allocator.log.records import INPUTS, JOURNAL, Record
 
 CHUNK_RECORDS: Final = 2_000
 SLICE_SECONDS: Final = 0.02

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fair_allocator.errors import ConfigurationError
-from fair_allocator.log.base import TOPICS
+from fair_allocator.log.records import TOPICS
 
 CLIENTS: Final = ("kafka", "confluent")
 """The client libraries: kafka-python, and confluent-kafka."""

@@ -4,11 +4,11 @@ import logging
 import time
 from typing import Final
 
-from fair_allocator.log.base import JOURNAL, TOPICS
 from fair_allocator.log.kafka.driver import Admin, DriverError
 from fair_allocator.log.kafka.identity import require_same
 from fair_allocator.log.kafka.settings import KafkaSettings
 from fair_allocator.log.kafka.topics import grown, partitions_of
+from fair_allocator.log.records import JOURNAL, TOPICS
 
 logger = logging.getLogger(__name__)
 

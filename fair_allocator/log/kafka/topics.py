@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from fair_allocator.errors import ConfigurationError
-from fair_allocator.log.base import INPUTS, JOURNAL, OUTPUTS, RECORD_BYTES, TOPICS
 from fair_allocator.log.kafka.driver import Admin, Edge, NewTopic, Place, Stored
 from fair_allocator.log.kafka.identity import noted, remade, told
 from fair_allocator.log.kafka.positions import (
@@ -16,6 +15,7 @@ from fair_allocator.log.kafka.positions import (
     resumed,
 )
 from fair_allocator.log.kafka.reading import held
+from fair_allocator.log.records import INPUTS, JOURNAL, OUTPUTS, RECORD_BYTES, TOPICS
 
 BATCH_BYTES: Final = RECORD_BYTES + 48_588
 """The `max.message.bytes` that a record of full size needs. It is the broker's default."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from fair_allocator.log.base import Outgoing
 from fair_allocator.log.kafka.driver import Appended, Membership, Place, Stored, Transactions
+from fair_allocator.log.records import Outgoing
 
 
 def commit(

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from fair_allocator.log.base import Incoming, LogClient, Place, Record
+from fair_allocator.log.base import LogClient
 from fair_allocator.log.partitioner import Placing
+from fair_allocator.log.records import Incoming, Place, Record
 from fair_allocator.log.sqlite.failures import gone
 from fair_allocator.log.sqlite.storage import (
     BUSY_SECONDS,

@@ -9,8 +9,8 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Final
 
-from fair_allocator.log.base import Headers
 from fair_allocator.log.headers import pack
+from fair_allocator.log.records import Headers
 
 TABLE: Final = "CREATE TABLE IF NOT EXISTS headers (id INTEGER PRIMARY KEY, packed BLOB NOT NULL)"
 """A row has the id of its record."""

@@ -6,19 +6,11 @@ from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from fair_allocator.errors import CommitFailed, LogCorrupt, LogError, LogReadOnly, LogUnavailable
-from fair_allocator.log.base import (
-    INPUTS,
-    JOURNAL,
-    OUTPUTS,
-    Committed,
-    Log,
-    Outgoing,
-    Ownership,
-    Record,
-)
+from fair_allocator.log.base import Log, Ownership
 from fair_allocator.log.intake import Intake
 from fair_allocator.log.interleaving import by_time
 from fair_allocator.log.limits import require_positions
+from fair_allocator.log.records import INPUTS, JOURNAL, OUTPUTS, Committed, Outgoing, Record
 from fair_allocator.log.sqlite.failures import gone
 from fair_allocator.log.sqlite.storage import (
     BUSY_SECONDS,

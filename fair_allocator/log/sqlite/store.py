@@ -22,9 +22,9 @@ from fair_allocator.errors import (
     LogTooNew,
     LogUnavailable,
 )
-from fair_allocator.log.base import INPUTS, RECORD_BYTES, TOPICS, Headers, Record
 from fair_allocator.log.headers import unpack
 from fair_allocator.log.limits import require_headers
+from fair_allocator.log.records import INPUTS, RECORD_BYTES, TOPICS, Headers, Record
 from fair_allocator.log.sqlite.bell import Bell
 from fair_allocator.log.sqlite.failures import gone, log_error
 from fair_allocator.log.sqlite.headers import TABLE, HeaderTable

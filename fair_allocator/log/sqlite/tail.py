@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Final
 
-from fair_allocator.log.base import Follower, Place, Record
+from fair_allocator.log.base import Follower
+from fair_allocator.log.records import Place, Record
 from fair_allocator.log.sqlite.failures import gone
 from fair_allocator.log.sqlite.store import CHUNK_BYTES, Store
 from fair_allocator.log.sqlite.trim import cost

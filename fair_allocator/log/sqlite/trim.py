@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Final
 
 from fair_allocator.errors import ConfigurationError
-from fair_allocator.log.base import INPUTS, JOURNAL, TOPICS, Outgoing, Place, Record
+from fair_allocator.log.records import INPUTS, JOURNAL, TOPICS, Outgoing, Place, Record
 from fair_allocator.log.sqlite.store import Store, Stream
 
 VISITS: Final = 16

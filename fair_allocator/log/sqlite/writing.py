@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from fair_allocator.errors import LogError
-from fair_allocator.log.base import Record
 from fair_allocator.log.intake import Handed, Intake
+from fair_allocator.log.records import Record
 from fair_allocator.log.sqlite.storage import Clock
 from fair_allocator.log.sqlite.store import Store
 

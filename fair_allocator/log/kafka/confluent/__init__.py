@@ -12,7 +12,6 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from fair_allocator.log.base import JOURNAL
 from fair_allocator.log.kafka.confluent.admin import Admin
 from fair_allocator.log.kafka.confluent.bounded import GrowingLimit
 from fair_allocator.log.kafka.confluent.common import translated
@@ -31,6 +30,7 @@ from fair_allocator.log.kafka.driver import (
 )
 from fair_allocator.log.kafka.settings import KafkaSettings
 from fair_allocator.log.kafka.tokens import Tokens, tokens_of
+from fair_allocator.log.records import JOURNAL
 
 logger = logging.getLogger("confluent_kafka")
 logger.addHandler(logging.NullHandler())

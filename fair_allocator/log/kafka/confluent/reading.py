@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from fair_allocator.log.base import INPUTS, Headers, Record
 from fair_allocator.log.kafka.confluent.common import (
     COORDINATOR_MOVES,
     as_error,
@@ -24,6 +23,7 @@ from fair_allocator.log.kafka.driver import (
     Stored,
     headers_of,
 )
+from fair_allocator.log.records import INPUTS, Headers, Record
 
 _new = tuple.__new__
 _read_headers: Final = methodcaller("headers")

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
-from fair_allocator.log.base import Outgoing
 from fair_allocator.log.kafka.confluent.bounded import BoundedCalls, GrowingLimit
 from fair_allocator.log.kafka.confluent.common import as_error, translated
 from fair_allocator.log.kafka.driver import Appended, Membership, Place, Stored, Unreachable
+from fair_allocator.log.records import Outgoing
 
 STORING_SECONDS: Final = 1.0
 """How long the group's coordinator may take to store positions, at first.

@@ -7,9 +7,9 @@ from typing import Any
 from kafka import ConsumerRebalanceListener, KafkaConsumer
 from kafka.structs import TopicPartition
 
-from fair_allocator.log.base import INPUTS, Record
 from fair_allocator.log.kafka.driver import GroupListener, Place, Stored, headers_of, milliseconds
 from fair_allocator.log.kafka.kafka_python.common import Names, translated
+from fair_allocator.log.records import INPUTS, Record
 
 _new = tuple.__new__
 

@@ -9,9 +9,9 @@ from kafka import KafkaProducer
 from kafka import errors as kafka_errors
 from kafka.serializer import Serializer
 
-from fair_allocator.log.base import Outgoing
 from fair_allocator.log.kafka.driver import Appended, Membership, Place, Stored
 from fair_allocator.log.kafka.kafka_python.common import Names, translated
+from fair_allocator.log.records import Outgoing
 
 CLOSING_SECONDS: Final = 60.0
 
