@@ -56,7 +56,7 @@ class LogSection(Section):
     partitions: Annotated[int, Field(ge=1, le=1024)] = 4
     """How many partitions every topic has. Kafka's topics must have the same number."""
     partitioner: Partitioner = "murmur2"
-    """How producers choose a record's partition from its key; "none": this is not checked."""
+    """How producers choose a record's partition from its key. With "none", it is not checked."""
     retain_records: CountOrNone = 1_000_000
     """How many inputs and outputs to keep in each partition; "none": all. Not used on Kafka."""
     retain_seconds: SpanOrNone = None
@@ -118,7 +118,7 @@ class AuditSection(Section):
     """Section ``audit``."""
 
     epochs_every_requests: Count = _SHARD.standing_every
-    """After this many requests, a pool's full epoch record is repeated, see docs/service.md."""
+    """After this many requests to its partition, a pool's complete epoch record is repeated."""
 
 
 class ObserveSection(Section):
@@ -149,7 +149,7 @@ class ObserveSection(Section):
     max_connections: Count = 1_000
     """How many connections the server keeps; for a further one, it closes an idle or slow one."""
     hosts: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)] = ()
-    """Host names that clients may use for the server, besides addresses; if empty, any name."""
+    """Host names that clients may use for the server, or any IP address; if empty, any name."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "ObserveSection":

@@ -369,7 +369,7 @@ class Fairness:
             self.collected = [*self.collected, epoch]
 
     def collect(self, epochs: list[Epoch]) -> None:
-        """From now on, add new epochs to the list `epochs`. The listener is not called any more."""
+        """From now on, collect new epochs after those in `epochs`, and do not call the listener."""
         self._on_epoch, self.collected = None, epochs or NO_EPOCHS
 
     def secure(self, clock: int, round: int) -> None:

@@ -392,9 +392,10 @@ def begun(beginning: Beginning, learner: LearnerSpec, name: str) -> Pool:
 
 
 def collect_epochs(pool: Pool, epochs: list[Epoch]) -> None:
-    """Let the pool add its new epochs to `epochs`. An empty list drops those collected so far.
+    """Let the pool collect its new epochs from now on, after those in `epochs`.
 
-    The pool does not call its `on_epoch` any more.
+    `collected_epochs` returns them. With an empty list, the pool forgets the epochs that it has
+    collected so far. The pool no longer calls its `on_epoch`.
     """
     pool._fairness.collect(epochs)
 

@@ -55,7 +55,7 @@ class Proposals:
         """How many of the faults in `first` were already reported."""
 
     def one(self, arms: Arms, round: int, among: Among | None = None) -> Choice:
-        """Return the learner's choice of one arm of `among`, or of all arms."""
+        """Return the one arm that the learner chooses from `among`; None means from all arms."""
         if self._ucb1 is not None:
             return self._ucb1.choose(round, among)
         if among is not None:

@@ -68,7 +68,8 @@ class Answers:
     def ask(self, key: Key, patient: bool) -> Asker:
         """Return a waiter for a request that the caller will send now.
 
-        `patient` says whether to wait for the answer too. Call `leave` when the wait is over.
+        The waiter waits until the request is durable. If it is `patient`, it also waits for the
+        answer. Call `leave` when the wait is over.
         """
         future = asyncio.get_running_loop().create_future()
         with self._lock:

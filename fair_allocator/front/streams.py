@@ -169,7 +169,9 @@ class Streams:
     # -- on the server's thread ---------------------------------------------------------------
 
     async def respond(self, pools: Sequence[str] | None, start: Positions | None) -> Response:
-        """Return a stream of events for a reader, from now on or after the positions in `start`.
+        """Return a stream of events for a reader.
+
+        It begins after the positions in `start`, or now if `start` is None.
 
         `pools` are the pool that the reader wants, or all its parts; None means all pools.
 

@@ -50,7 +50,8 @@ class Member:
     def update(self, figures: PoolFigures, limit: int) -> tuple[bool, bool]:
         """Use new figures of the pool, with series for at most `limit` arms.
 
-        Returns whether its numbers changed, and whether its lines changed.
+        Return whether the pool's numbers changed, and whether its lines must be written anew (for
+        example, because other arms have series now).
         """
         before, selection = self.figures, self.selection
         same = before is not None and before.of.terms is figures.of.terms

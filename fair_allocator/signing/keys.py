@@ -91,7 +91,9 @@ def read_public_key(text: str) -> "Ed25519PublicKey":
 
 
 def signed_bytes(content: object) -> bytes:
-    """Return plain data as the bytes that a signature covers, so that any program can make them.
+    """Return the bytes of plain data that a signature covers.
+
+    These are JSON in ASCII with sorted keys and without spaces. Any program can make them.
 
     >>> signed_bytes({"pool": "tasks", "arms": ["ann", "bob"]})
     b'{"arms":["ann","bob"],"pool":"tasks"}'

@@ -54,7 +54,7 @@ def play(
     checkpoints: Sequence[int],
     tick: Tick = lambda _: None,
 ) -> Played:
-    """Play rows with the same learner and rule. Some of the rows may have the rule "none"."""
+    """Play rows that have the same learner, and the same rule or the rule "none"."""
     quotas = _Quotas(instance, rows, horizon)
     learner: _Learner = {"ucb1": _UCB1, "lfg": _LFG, "t-fair-ucb": _TFairUCB}[
         rows[0].policy.learner

@@ -1,4 +1,7 @@
-"""Measure how well a crowd was served, only from the workers there and those picked.
+"""Measure how well a crowd was served.
+
+Shortfalls and gaps follow from two facts alone: which workers were there for each request (could
+take it), and which workers were picked.
 
 *Own slots* of a worker: the slots of the requests that the worker was there for. *Entitled*: the
 quota times the own slots. *Shortfall*: ``floor(entitled) - pulls``. *Gap*: own slots in a row
@@ -7,9 +10,10 @@ without a pull.
 *Regret* of a request: the mean rewards of the best workers there, minus the mean rewards of the
 picked workers. *r-regret*: regret minus the price of the quotas. The *price* is what the quotas
 would cost somebody who knows the means and picks the best workers there. These picks already serve
-some quotas. A worker who still lacks pulls gets them at an average price: the average over the
-requests in which the worker is there but others are better. If all workers are always there, this
-is the paper's r-regret.
+some quotas. Each pull that a worker still lacks then costs the average loss. The loss in a
+request is the mean reward of the last of the best workers there, minus the mean reward of this
+worker. The average is over the requests in which the worker is there but others are better. If all
+workers are always there, this is the paper's r-regret.
 
 r-regret can be below 0, for two reasons. A fair run may serve quotas in requests in which this
 costs little, and so pay less than the average price. An unfair run does not serve all the pulls

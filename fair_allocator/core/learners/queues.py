@@ -37,6 +37,10 @@ class Queues:
         self.lengths = np.maximum(0.0, lengths)
 
     def kept(self, arms: Arms, kept: Sequence[int | None]) -> "Queues":
-        """Return queues for changed arms; ``kept[new]`` is an arm's old index, None if new."""
+        """Return the queues for a changed set of arms.
+
+        For each arm of this set, `kept` has its index in the old set, or None if the arm has just
+        joined.
+        """
         lengths = self.lengths.tolist()
         return Queues(arms, [0.0 if old is None else lengths[old] for old in kept])
