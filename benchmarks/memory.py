@@ -2,6 +2,9 @@
 
 python -m benchmarks.memory
 python -m benchmarks.memory attacks
+python -m benchmarks.memory retired 1000000
+
+The last one prints by how many bytes a process grows that makes and retires so many pools.
 """
 
 import gc
@@ -194,8 +197,8 @@ if __name__ == "__main__":
     elif sys.argv[1:] and sys.argv[1] not in ("live", "retired"):
         print(watched(sys.argv[1]))
     elif sys.argv[1:]:
-        before = _resident_now()
-        kept = served(POOLS, retired=sys.argv[1] == "retired")
+        before, pools = _resident_now(), int(sys.argv[2]) if sys.argv[2:] else POOLS
+        kept = served(pools, retired=sys.argv[1] == "retired")
         print(_resident_now() - before)
     else:
         main()
