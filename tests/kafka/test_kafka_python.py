@@ -12,7 +12,7 @@ from kafka.net.compat import KafkaNetClient
 from kafka.protocol.metadata import MetadataRequest
 
 from fair_allocator.log.kafka import KafkaSettings, driver
-from fair_allocator.log.kafka.driver import DriverError, GroupListener
+from fair_allocator.log.kafka.driver import DriverError, GroupListener, Unreachable
 from fair_allocator.log.kafka.kafka_python.admin import Admin
 from fair_allocator.log.kafka.kafka_python.common import Names
 from fair_allocator.log.kafka.kafka_python.connections import (
@@ -44,6 +44,28 @@ def test_only_a_topic_that_is_not_there_is_missing() -> None:
     for code in (LEADER_NOT_AVAILABLE, NOT_AUTHORIZED):
         with pytest.raises(DriverError, match="requests"):
             Admin(Answers(code), names, "group", 1.0).partition_counts()
+
+
+class Leaving:
+    """Asks a broker that has left the cluster, so many times."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
+        self.times -= 1
+        if self.times >= 0:
+            raise kafka_errors.KafkaConnectionError("111 ECONNREFUSED")
+        return [{"name": name, "error_code": 0, "partitions": [{}]} for name in names]
+
+
+def test_another_broker_is_asked_if_one_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command said "no connection" while three of four brokers were there."""
+    names = Names(KafkaSettings("nowhere:1").topics)
+    assert set(Admin(Leaving(2), names, "group", 1.0).partition_counts().values()) == {1}
+    monkeypatch.setattr("fair_allocator.log.kafka.kafka_python.admin._SETTLING_SECONDS", 0.05)
+    with pytest.raises(Unreachable, match="ECONNREFUSED"):
+        Admin(Leaving(10_000), names, "group", 1.0).partition_counts()
 
 
 def test_the_client_is_the_version_that_the_adapter_mends() -> None:

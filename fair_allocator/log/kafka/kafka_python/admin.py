@@ -2,8 +2,9 @@
 
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from kafka import KafkaAdminClient
@@ -15,6 +16,8 @@ from fair_allocator.log.kafka.driver import Described, Edge, NewTopic, NotPermit
 from fair_allocator.log.kafka.kafka_python.common import Names, translated
 from fair_allocator.log.kafka.leaders import await_leaders
 
+T = TypeVar("T")
+
 _COORDINATOR_MOVES: Final = (
     kafka_errors.CoordinatorLoadInProgressError,
     kafka_errors.CoordinatorNotAvailableError,
@@ -22,11 +25,15 @@ _COORDINATOR_MOVES: Final = (
 )
 """Temporary errors of a cluster that has just started, or that never had a group."""
 
+_BROKER_GONE: Final = (kafka_errors.KafkaConnectionError, kafka_errors.NodeNotReadyError)
+"""Errors if the broker that the client chose to ask has left the cluster."""
 
 _NO_ID: Final = UUID(int=0)
 
 _SETTLING_SECONDS: Final = 2.0
-"""How long it may take until a broker knows a topic that another broker made."""
+"""How long it may take until all brokers know a new topic, or the client knows who has left."""
+
+_PAUSE_SECONDS: Final = 0.02
 
 
 class Admin:
@@ -43,8 +50,9 @@ class Admin:
 
     def described(self) -> dict[str, Described]:
         found = {}
+        describe = partial(self._client.describe_topics, list(self._names.theirs.values()))
         with translated():
-            for topic in self._client.describe_topics(list(self._names.theirs.values())):
+            for topic in _insist(describe):
                 error = kafka_errors.for_code(topic["error_code"])
                 if error is kafka_errors.NoError:
                     described = Described(len(topic["partitions"]), _id(topic.get("topic_id")))
@@ -56,10 +64,11 @@ class Admin:
     def settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         theirs = self._names.theirs
         resources = [ConfigResource(ConfigResourceType.TOPIC, theirs[topic]) for topic in topics]
+        describe = partial(self._client.describe_configs, resources, config_filter="all")
         deadline = time.monotonic() + _SETTLING_SECONDS
         while True:
             with translated():
-                found = self._client.describe_configs(resources, config_filter="all")["topic"]
+                found = _insist(describe)["topic"]
             hidden = [name for name, settings in found.items() if not settings]
             if not hidden:
                 break
@@ -94,11 +103,13 @@ class Admin:
 
     def offsets(self, places: Sequence[Place], edge: Edge) -> dict[Place, int]:
         spec = OffsetSpec.EARLIEST if edge is Edge.START else OffsetSpec.LATEST
+        ask = partial(
+            self._client.list_partition_offsets,
+            {self._names.place(place): spec for place in places},
+            isolation_level="read_committed" if edge is Edge.STABLE else "read_uncommitted",
+        )
         with translated():
-            found = self._client.list_partition_offsets(
-                {self._names.place(place): spec for place in places},
-                isolation_level="read_committed" if edge is Edge.STABLE else "read_uncommitted",
-            )
+            found = _insist(ask)
         return {self._names.ours_of(place): at.offset for place, at in found.items()}
 
     def delete_before(self, offsets: Mapping[Place, int]) -> None:
@@ -117,18 +128,31 @@ class Admin:
         }
 
     def _group_offsets(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, Any]:
+        ask = partial(self._client.list_group_offsets, {self._group: places})
         deadline = time.monotonic() + self._patience
         while True:
             try:
-                return dict(self._client.list_group_offsets({self._group: places})[self._group])
+                return dict(_insist(ask)[self._group])
             except _COORDINATOR_MOVES:
                 if time.monotonic() > deadline:
                     raise
-            time.sleep(0.02)
+            time.sleep(_PAUSE_SECONDS)
 
     def close(self) -> None:
         with translated():
             self._client.close()
+
+
+def _insist(ask: Callable[[], T]) -> T:
+    """Ask again for a moment if a broker has gone: the client then asks another one."""
+    deadline = time.monotonic() + _SETTLING_SECONDS
+    while True:
+        try:
+            return ask()
+        except _BROKER_GONE:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(_PAUSE_SECONDS)
 
 
 def _id(given: UUID | str | None) -> str:
