@@ -13,6 +13,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from fair_allocator.log.kafka import KafkaSettings, driver
 from fair_allocator.log.kafka.driver import DriverError, GroupListener, Unreachable
+from fair_allocator.log.kafka.kafka_python import FIRST_WAIT_SECONDS
 from fair_allocator.log.kafka.kafka_python.admin import Admin
 from fair_allocator.log.kafka.kafka_python.common import Names
 from fair_allocator.log.kafka.kafka_python.connections import (
@@ -20,6 +21,7 @@ from fair_allocator.log.kafka.kafka_python.connections import (
     connections,
     warn_of_version,
 )
+from tests.support.kafka_logs import fresh_settings
 
 UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE, NOT_AUTHORIZED = 3, 5, 29
 """Numbers of the protocol."""
@@ -85,6 +87,29 @@ def test_a_coordinator_that_is_gone_is_not_ready_and_no_error() -> None:
     finally:
         its_own.close()
         ours.close()
+
+
+def test_a_writer_asks_again_if_a_starting_broker_does_not_answer(
+    broker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client alone would wait for as long as a request may take."""
+    limits: list[float] = []
+    asked: list[kafka.KafkaProducer] = []
+
+    def hang(producer: kafka.KafkaProducer) -> None:
+        asked.append(producer)
+        limits.append(producer.config["max_block_ms"])
+        if len(limits) < 3:
+            raise kafka_errors.KafkaTimeoutError("no answer")
+        real_init(producer)
+
+    real_init = kafka.KafkaProducer.init_transactions
+    monkeypatch.setattr(kafka.KafkaProducer, "init_transactions", hang)
+    settings = fresh_settings(broker)
+    driver("kafka", settings).transactions(settings.writer).close()
+    first = 1000 * FIRST_WAIT_SECONDS
+    assert limits == [first, 2 * first, 4 * first]
+    assert asked[-1].config["max_block_ms"] == 1000 * settings.request_seconds
 
 
 def test_a_reader_that_cannot_join_leaves_no_consumer_behind(

@@ -7,11 +7,13 @@ Every workaround in this folder was made after a failure in tests. The comments 
 behaves when a broker is slow or gone.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka import errors as kafka_errors
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
@@ -35,6 +37,22 @@ from fair_allocator.log.kafka.settings import KafkaSettings
 from fair_allocator.log.kafka.tokens import Tokens, tokens_of
 
 install()
+
+
+FIRST_WAIT_SECONDS: Final = 1.0
+"""How long the first attempt to make a writer may take. Each later one may take twice as long.
+
+A broker that has just started, and does not know the cluster yet, accepts a question and does not
+answer it. The client would wait for it as long as a request may take. A new producer asks again.
+"""
+
+
+def _initialise(producer: KafkaProducer, seconds: float) -> None:
+    """Make a producer ready for transactions; raise KafkaTimeoutError if this takes longer."""
+    limit = producer.config["max_block_ms"]
+    producer.config["max_block_ms"] = milliseconds(seconds)
+    producer.init_transactions()
+    producer.config["max_block_ms"] = limit
 
 
 class _Provider(AbstractTokenProvider):  # type: ignore[misc]
@@ -160,18 +178,24 @@ class KafkaPython:
 
     def transactions(self, writer: str) -> Transactions:
         settings = self._settings
+        deadline = time.monotonic() + settings.request_seconds
+        wait = min(FIRST_WAIT_SECONDS, settings.request_seconds)
         with _connecting():
-            producer = self._producer(
-                transactional_id=writer,
-                transaction_timeout_ms=milliseconds(settings.transaction_seconds),
-            )
-            transactions = Transactions(producer, self._names, settings.request_seconds)
-            try:
-                producer.init_transactions()
-            except BaseException:
-                transactions.close()
-                raise
-            return transactions
+            while True:
+                producer = self._producer(
+                    transactional_id=writer,
+                    transaction_timeout_ms=milliseconds(settings.transaction_seconds),
+                )
+                transactions = Transactions(producer, self._names, settings.request_seconds)
+                try:
+                    _initialise(producer, wait)
+                    return transactions
+                except BaseException as error:
+                    transactions.close()
+                    late = time.monotonic() > deadline
+                    if late or not isinstance(error, kafka_errors.KafkaTimeoutError):
+                        raise
+                wait = min(2 * wait, max(FIRST_WAIT_SECONDS, deadline - time.monotonic()))
 
     def writer(self) -> Writer:
         with _connecting():
