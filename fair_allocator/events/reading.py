@@ -19,6 +19,9 @@ _check_reward: Final = check_reward
 _CHARACTERS: Final[int] = MOST_CHARACTERS
 _NAMED: Final[int] = MOST_NAMED
 
+_WITH_VERSION: Final = b'{"type":"assignment","version":'
+"""How the service begins an assignment with optional fields: its model reads it, so we do not."""
+
 _REASONS: Final = ("fairness", "learner")
 _ASSIGNMENT_NAMES: Final = ("pool", "request_id", "arm")
 _ASSIGNMENT_NUMBERS: Final = ("round", "epoch", "partition")
@@ -90,6 +93,8 @@ def usual_assignment(value: bytes) -> dict[str, Any] | None:
 
     Its field `folded` is a dictionary with the three offsets.
     """
+    if value.startswith(_WITH_VERSION):
+        return None
     try:
         # Its ids do not repeat, so a cache of them would only use memory.
         event = _parse(value, cache_strings="keys")

@@ -8,8 +8,8 @@ name that the operator chooses, so that a control of one deployment does not cou
 A key named ``web`` signs for the sender ``web``, and for every sender whose name begins with
 ``web/``. So a program can sign for its own users, and nobody takes them for users with a key.
 
-Whoever checks a signature must also remember the last `signed_at` of each key, and refuse a control
-that is not newer. Otherwise a copy of a signed control would count again.
+The shard that checks a signature also remembers the last `signed_at` of each key, and refuses a
+control that is not newer. Otherwise a copy of a signed control would count again.
 """
 
 import time
